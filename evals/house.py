@@ -1,0 +1,115 @@
+"""The product, opened over the sample knowledge base, for offline runs: one question, one result."""
+
+import time
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.store.memory import InMemoryStore
+
+from evals.seed import NOTES, RULEBOOK, Question, Result, rank_of, turns_of
+from service.graph.build import build_graph
+from service.graph.events import Done, Failed, Terminal
+from service.graph.history import History, config_of
+from service.graph.run import Request, Runs
+from service.graph.state import Services
+from service.llm.quote import Quote, Thresholds
+from service.model import Candidate, ComponentState, Kind, Scope
+from service.ports import Reranker
+from service.rerank.similarity import EmbeddingSimilarity
+from service.settings import Settings
+from service.threads import ThreadRef
+from service.web.off import NoWeb
+from service.wiring import Store, limits_of, load_the_reranker, open_store
+
+
+class Remembering:
+    """A scorer that scores each pair once: a search over thresholds asks for the same pairs again and again."""
+
+    def __init__(self, scorer: Reranker) -> None:
+        self._scorer = scorer
+        self._known: dict[tuple[str, str], float] = {}
+        self.name = scorer.name
+
+    async def scores(self, query: str, texts: Sequence[str]) -> list[float]:
+        new = [text for text in dict.fromkeys(texts) if (query, text) not in self._known]
+        for text, score in zip(new, await self._scorer.scores(query, new), strict=True):
+            self._known[query, text] = score
+        return [self._known[query, text] for text in texts]
+
+    def state(self) -> ComponentState:
+        return self._scorer.state()
+
+
+class House:
+    """The graph over the sample knowledge base. Threads live in memory: each question has its own."""
+
+    def __init__(self, store: Store, settings: Settings, reranker: Reranker) -> None:
+        self.settings = settings
+        self.scorer = Remembering(EmbeddingSimilarity(store.embedder))
+        self._services = Services(
+            store.knowledge, Remembering(reranker), self.scorer, NoWeb(), store.snapshots, limits_of(settings)
+        )
+        self._found: dict[str, list[Candidate]] = {}
+
+    async def run(self, question: Question, thresholds: Thresholds) -> Result:
+        """Ask one question on a thread of its own that holds the question's history."""
+        saver = InMemorySaver()
+        graph = build_graph(saver)
+        history = History(graph, saver, InMemoryStore())
+        ref = ThreadRef("evals", question.id)
+        if question.history:
+            await graph.aupdate_state(config_of(ref), {"turns": turns_of(question)}, as_node="finalize")
+        model = Quote(self.scorer, thresholds)
+        runs = Runs(graph, history, self._services, lambda: model, deadline_s=120, max_runs=1)
+        began = time.perf_counter()
+        run = runs.start(Request(ref, question.question))
+        terminal: Terminal = [told.event async for told in run.events()][-1]  # type: ignore[assignment]
+        return await self._result(question, terminal, time.perf_counter() - began)
+
+    async def _result(self, question: Question, terminal: Terminal, seconds: float) -> Result:
+        if isinstance(terminal, Failed):
+            raise RuntimeError(f"{question.id} ended in {terminal.code}: {terminal.message}")
+        found = await self._candidates(terminal)
+        consulted = {item["passage_id"]: item["grade"] for item in terminal.turn["consulted"]}
+        graded = [candidate for candidate in found if candidate.passage.passage_id in consulted]
+        passage_of = {candidate.passage.passage_id: candidate.passage for candidate in found}
+        number_of = {item["n"]: passage_of.get(item["passage_id"]) for item in terminal.sources}
+        cited = [number_of[citation["n"]] for citation in terminal.turn["citations"]]
+        return Result(
+            question=question,
+            status=terminal.turn["status"],
+            answer=terminal.turn["answer"],
+            rank_found=rank_of(question.expected, found),
+            rank_kept=rank_of(question.expected, graded),
+            cites_expected=any(p is not None and e.is_in(p) for p in cited for e in question.expected),
+            statuses=tuple(citation["status"] for citation in terminal.turn["citations"]),
+            seconds=seconds,
+        )
+
+    async def _candidates(self, done: Done) -> list[Candidate]:
+        """What the standalone question finds; a rewritten query may have found more."""
+        query = done.turn["standalone"]
+        if query not in self._found:
+            limit = self.settings.RETRIEVE_K
+            self._found[query] = await self._services.knowledge.search(query, limit=limit, scope=Scope())
+        return self._found[query]
+
+
+@asynccontextmanager
+async def open_house(settings: Settings) -> AsyncIterator[House]:
+    """Open the product over the sample knowledge base, ingested when it is not there yet."""
+    async with AsyncExitStack() as stack:
+        store = await stack.enter_async_context(open_store(settings, print_progress))
+        await ingest(store, RULEBOOK, "mfca-rulebook", "official", "/site/")
+        await ingest(store, NOTES, "harrow-lisle-notes", "reference", "")
+        yield House(store, settings, load_the_reranker(settings))
+
+
+async def ingest(store: Store, folder: Path, source: str, kind: Kind, base_url: str) -> None:
+    await store.ingestor.ingest([str(folder)], source=source, kind=kind, base_url=base_url, prune=True)
+
+
+def print_progress(line: str) -> None:
+    print(f"# {line}", flush=True)  # noqa: T201 - a command's output

@@ -1,0 +1,73 @@
+"""Reading a JSON body with limits, before anything trusts it."""
+
+import asyncio
+from typing import TypeVar
+
+from pydantic import BaseModel, ValidationError
+from starlette.requests import Request
+
+from service.errors import CallerError, InvalidRequest
+
+BODY_TIMEOUT_S = 10.0
+Body = TypeVar("Body", bound=BaseModel)
+
+
+class UnsupportedMediaType(CallerError):
+    code = "unsupported_media_type"
+    status = 415
+
+
+class BodyTooLarge(CallerError):
+    code = "body_too_large"
+    status = 413
+
+
+class BodyTimeout(CallerError):
+    code = "body_timeout"
+    status = 408
+    retryable = True
+
+
+async def read_json(request: Request, model: type[Body], max_bytes: int) -> Body:
+    """Read and validate a JSON body, strictly.
+
+    Raises `UnsupportedMediaType`, `BodyTooLarge`, `BodyTimeout` or `InvalidRequest`.
+    """
+    kind = request.headers.get("content-type", "").split(";")[0].strip().lower()
+    if kind != "application/json":
+        raise UnsupportedMediaType("Send the request as JSON, with Content-Type: application/json.")
+    if request.headers.get("content-encoding", "identity").lower() != "identity":
+        raise UnsupportedMediaType("Send the body without a Content-Encoding.")
+    return parse(await read_bytes(request, max_bytes), model)
+
+
+def parse(raw: bytes | str, model: type[Body]) -> Body:
+    """Validate JSON strictly. Raises `InvalidRequest` that names each bad field."""
+    try:
+        return model.model_validate_json(raw, strict=True)
+    except ValidationError as error:
+        raise InvalidRequest(explain(error)) from None
+
+
+async def read_bytes(request: Request, max_bytes: int) -> bytes:
+    chunks: list[bytes] = []
+    size = 0
+    try:
+        async with asyncio.timeout(BODY_TIMEOUT_S):
+            async for chunk in request.stream():
+                size += len(chunk)
+                if size > max_bytes:
+                    raise BodyTooLarge(f"The body is larger than {max_bytes} bytes.")
+                chunks.append(chunk)
+    except TimeoutError:
+        raise BodyTimeout(f"The body did not arrive within {BODY_TIMEOUT_S:.0f} s.") from None
+    return b"".join(chunks)
+
+
+def explain(error: ValidationError) -> str:
+    """Name each bad field and what is wrong with it; never the value, which may be anything."""
+    parts = []
+    for item in error.errors(include_url=False, include_input=False, include_context=False)[:5]:
+        where = ".".join(str(part) for part in item["loc"])[:80]
+        parts.append(f"{where}: {item['msg']}" if where else item["msg"])
+    return "; ".join(parts).encode("utf-8", "replace").decode()

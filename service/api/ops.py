@@ -1,0 +1,50 @@
+"""Alive, ready, and what skills there are."""
+
+from fastapi import APIRouter, Request, Response
+from pydantic import BaseModel
+
+from service.api.deps import api_state
+
+router = APIRouter()
+
+
+class Alive(BaseModel):
+    status: str = "alive"
+
+
+class DependencyItem(BaseModel):
+    name: str
+    ok: bool
+    detail: str
+    warning: str
+
+
+class Readiness(BaseModel):
+    ready: bool
+    dependencies: list[DependencyItem]
+
+
+class SkillList(BaseModel):
+    skills: list[str]
+
+
+@router.get("/healthz")
+async def healthz() -> Alive:
+    return Alive()
+
+
+@router.get("/readyz", responses={503: {"model": Readiness}})
+async def readyz(request: Request, response: Response) -> Readiness:
+    """Each dependency by name. 503 when one without which no answer is possible is away."""
+    states = await api_state(request).readiness()
+    ready = all(state.ok for state in states)
+    if not ready:
+        response.status_code = 503
+    items = [DependencyItem.model_validate(state, from_attributes=True) for state in states]
+    return Readiness(ready=ready, dependencies=items)
+
+
+@router.get("/skills")
+async def skills() -> SkillList:
+    """No skill ships yet."""
+    return SkillList(skills=[])

@@ -1,0 +1,61 @@
+"""Errors on the wire: `{"error": {"code", "message", "retryable"}}`, always, and never an exception's text."""
+
+import logging
+from typing import Any
+
+from fastapi import FastAPI, Request
+from pydantic import BaseModel
+from starlette.exceptions import HTTPException
+from starlette.responses import JSONResponse
+
+from service.errors import GatehouseError
+
+logger = logging.getLogger(__name__)
+
+
+class Problem(BaseModel):
+    code: str
+    message: str
+    retryable: bool
+
+
+class ErrorBody(BaseModel):
+    error: Problem
+
+
+ERRORS: dict[int | str, dict[str, Any]] = {
+    status: {"model": ErrorBody, "description": meaning}
+    for status, meaning in {
+        404: "Unknown, or another client's: they look alike.",
+        408: "The body did not arrive in time.",
+        409: "The thread is still answering.",
+        413: "The body is too large.",
+        415: "The body is not JSON.",
+        422: "The request is not valid; the message names the field.",
+        503: "A dependency is away, or the service is full.",
+    }.items()
+}
+
+
+def problem(status: int, code: str, message: str, retryable: bool = False) -> JSONResponse:
+    return JSONResponse({"error": {"code": code, "message": message, "retryable": retryable}}, status)
+
+
+def add_error_handlers(app: FastAPI) -> None:
+    @app.exception_handler(GatehouseError)
+    async def ours(request: Request, error: GatehouseError) -> JSONResponse:
+        if error.status >= 500:
+            logger.warning("request failed path=%s code=%s message=%s", request.url.path, error.code, error)
+        return problem(error.status, error.code, str(error), error.retryable)
+
+    @app.exception_handler(HTTPException)
+    async def http(request: Request, error: HTTPException) -> JSONResponse:  # noqa: ARG001 - Starlette's signature
+        code = {404: "not_found", 405: "method_not_allowed"}.get(error.status_code, "http_error")
+        answer = problem(error.status_code, code, str(error.detail))
+        answer.headers.update(error.headers or {})
+        return answer
+
+    @app.exception_handler(Exception)
+    async def bug(request: Request, error: Exception) -> JSONResponse:
+        logger.error("request broke path=%s", request.url.path, exc_info=error)
+        return problem(500, "internal", "Something went wrong on our side. The fault was logged.")

@@ -1,0 +1,118 @@
+"""The client's threads: list, read again, rename, erase."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Request
+from pydantic import BaseModel, ConfigDict, Field
+
+from service.api.auth import client_of
+from service.api.body import read_json
+from service.api.deps import ApiState, api_state
+from service.api.events import Answer, SourceItem, WebItem
+from service.api.problems import ERRORS
+from service.errors import NotFound, ThreadBusy
+from service.model import StoredSource, Turn
+from service.threads import THREAD_ID, ThreadRef
+
+router = APIRouter(prefix="/threads", responses={404: ERRORS[404]})
+
+Skill = Annotated[str, Query(max_length=64)]
+
+
+class ThreadItem(BaseModel):
+    thread_id: str
+    skill: str
+    title: str
+    created_at: str
+    updated_at: str
+    turns: int
+
+
+class ThreadList(BaseModel):
+    threads: list[ThreadItem]
+
+
+class TurnItem(Answer):
+    """A turn as it was answered: the same numbers, quotes and statuses as the stream gave."""
+
+    question: str
+    standalone: str
+    asked_at: str
+    web_search: bool
+    web: WebItem
+    model: str
+    reranker: str
+
+
+class ThreadDetail(ThreadItem):
+    items: list[TurnItem]
+    sources: list[SourceItem]
+    busy: bool
+
+
+class Rename(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    title: str = Field(min_length=1, max_length=200, pattern=r"\S")
+
+
+class Erased(BaseModel):
+    thread_id: str
+    erased: bool
+
+
+@router.get("")
+async def list_threads(request: Request) -> ThreadList:
+    summaries = await api_state(request).history.threads(client_of(request))
+    return ThreadList(threads=[ThreadItem.model_validate(s, from_attributes=True) for s in summaries])
+
+
+@router.get("/{thread_id}")
+async def read_thread(request: Request, thread_id: str, skill: Skill = "") -> ThreadDetail:
+    api, ref = api_state(request), thread_ref(request, thread_id, skill)
+    summary = await api.history.summary(ref)
+    state = await api.history.state(ref)
+    return ThreadDetail(
+        **ThreadItem.model_validate(summary, from_attributes=True).model_dump(),
+        items=[turn_item(api, turn, state["registry"]) for turn in state["turns"]],
+        sources=[api.presenter.source(item) for item in state["registry"]],
+        busy=api.runs.busy(ref),
+    )
+
+
+def turn_item(api: ApiState, turn: Turn, registry: list[StoredSource]) -> TurnItem:
+    answer = api.presenter.answer(turn, registry)
+    return TurnItem(
+        **answer.model_dump(),
+        question=turn["question"],
+        standalone=turn["standalone"],
+        asked_at=turn["asked_at"],
+        web_search=turn["web_search"],
+        web=WebItem.model_validate(turn["web"]),
+        model=turn["model"],
+        reranker=turn["reranker"],
+    )
+
+
+@router.patch("/{thread_id}", responses=ERRORS)
+async def rename_thread(request: Request, thread_id: str, skill: Skill = "") -> ThreadItem:
+    api = api_state(request)
+    renamed = await read_json(request, Rename, api.max_body_bytes)
+    summary = await api.history.rename(thread_ref(request, thread_id, skill), renamed.title)
+    return ThreadItem.model_validate(summary, from_attributes=True)
+
+
+@router.delete("/{thread_id}", responses={409: ERRORS[409]})
+async def erase_thread(request: Request, thread_id: str, skill: Skill = "") -> Erased:
+    """Erase the conversation. A thread that is still answering is not erased: stop it first."""
+    api, ref = api_state(request), thread_ref(request, thread_id, skill)
+    if api.runs.busy(ref):
+        raise ThreadBusy("This thread is still answering. Stop it, then erase it.")
+    await api.history.erase(ref)
+    return Erased(thread_id=thread_id, erased=True)
+
+
+def thread_ref(request: Request, thread_id: str, skill: str) -> ThreadRef:
+    if not THREAD_ID.fullmatch(thread_id):
+        raise NotFound("There is no such thread.")
+    return ThreadRef(client_of(request), thread_id, skill)

@@ -1,0 +1,113 @@
+"""`gatehouse ask`: one question in the terminal, to a running server when there is one, else in this process."""
+
+import json
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import httpx
+from rich.console import Console
+from rich.text import Text
+
+from service.errors import GatehouseError
+
+Event = dict[str, Any]
+REASONS = {
+    "not_grounded": "it was not supported by its sources",
+    "unresolved_marker": "it cited something that is not a source",
+    "quote_not_found": "it quoted words that no source holds",
+    "no_citation": "it cited no source",
+    "off_topic": "it did not answer the question",
+    "abstained": "the sources do not hold the answer",
+}
+
+
+async def is_alive(url: str) -> bool:
+    try:
+        async with httpx.AsyncClient(timeout=2, trust_env=False) as client:
+            return (await client.get(f"{url}/healthz")).status_code == 200
+    except httpx.HTTPError:
+        return False
+
+
+async def from_server(url: str, body: dict[str, Any]) -> AsyncIterator[Event]:
+    """Stream the events of a running server. Raises `GatehouseError` with the server's own message."""
+    timeout = httpx.Timeout(10, read=60)
+    async with (
+        httpx.AsyncClient(timeout=timeout, trust_env=False) as client,
+        client.stream("POST", f"{url}/chat", json=body, headers={"Accept": "text/event-stream"}) as response,
+    ):
+        if response.status_code != 200:
+            await response.aread()
+            raise GatehouseError(error_message(response))
+        async for line in response.aiter_lines():
+            if line.startswith("data: "):
+                yield json.loads(line[6:])
+
+
+def error_message(response: httpx.Response) -> str:
+    try:
+        return str(response.json()["error"]["message"])
+    except (ValueError, KeyError, TypeError):
+        return f"The server answered {response.status_code}."
+
+
+@dataclass
+class Terminal:
+    """Prints a run as it happens: the draft as it streams, then what it stands on."""
+
+    console: Console
+    sources: dict[int, Event] = field(default_factory=dict)
+    failed: bool = False
+
+    def show(self, event: Event) -> None:
+        handler = getattr(self, f"on_{event['type']}", None)
+        if handler is not None:
+            handler(event)
+
+    def on_run(self, event: Event) -> None:
+        for warning in event["warnings"]:
+            self.console.print(Text(f"note: {warning}", style="yellow"))
+
+    def on_sources(self, event: Event) -> None:
+        self.sources.update({item["n"]: item for item in event["items"]})
+        for warning in event["warnings"]:
+            self.console.print(Text(f"note: {warning}", style="yellow"))
+
+    def on_token(self, event: Event) -> None:
+        self.console.print(Text(event["text"]), end="")
+
+    def on_reset(self, event: Event) -> None:
+        reason = REASONS.get(event["reason"], event["reason"])
+        self.console.print(Text(f"\n-- draft withdrawn: {reason} --", style="yellow"))
+
+    def on_done(self, event: Event) -> None:
+        self.console.print()
+        if event["warning"]:
+            self.console.print(Text(event["warning"], style="bold yellow"))
+        statuses: dict[int, list[str]] = {}
+        for citation in event["citations"]:
+            statuses.setdefault(citation["n"], []).append(citation["status"])
+        for n in sorted(statuses):
+            self._source(n, statuses[n])
+        self.console.print(Text(f"\n{event['status']}: {verdict_line(event)}", style="bold"))
+
+    def _source(self, n: int, statuses: list[str]) -> None:
+        item = self.sources.get(n)
+        if item is None:
+            return
+        head = f"\n[[{n}]] [{item['label']}] {item['title']}  {item['section']}  ({', '.join(sorted(set(statuses)))})"
+        self.console.print(Text(head, style="cyan"))
+        self.console.print(Text(f"      {item['link']}"), soft_wrap=True)
+
+    def on_error(self, event: Event) -> None:
+        self.failed = True
+        self.console.print(Text(f"\nerror ({event['code']}): {event['message']}", style="bold red"))
+
+
+def verdict_line(event: Event) -> str:
+    verdicts = ", ".join(f"{item['gate']} {item['result']}" for item in event["verdicts"])
+    attempts = 1 + event["rewrites"] + event["regens"]
+    return (
+        f"{verdicts or 'no verdicts'}; attempt {attempts}; thread time {event['timings'].get('total', 0) / 1000:.1f} s"
+    )

@@ -1,0 +1,195 @@
+"""The commands. Each opens what it needs through `wiring`, and says in plain words what to do when it cannot."""
+
+import asyncio
+import json
+import logging
+import sys
+from collections.abc import AsyncIterator, Callable, Coroutine
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+
+from service.ask import Event, Terminal, from_server, is_alive
+from service.errors import CallerError, GatehouseError, OperatorError
+from service.graph.build import mermaid
+from service.model import Kind
+from service.serve import check_port, make_server, running_server, server_note
+from service.settings import Settings, load_settings, settings_table
+
+app = typer.Typer(
+    no_args_is_help=True, add_completion=False, help="Gated, cited answers from a curated knowledge base."
+)
+say = Console(stderr=True)
+
+SAMPLE = Path(__file__).parent.parent / "evals" / "knowledge"
+
+
+def main() -> None:
+    """Run a command. A fault that has a name ends with its message and code 1; a bug keeps its traceback."""
+    try:
+        app()
+    except GatehouseError as error:
+        say.print(f"error: {error}", style="bold red", markup=False, highlight=False)
+        sys.exit(2 if isinstance(error, CallerError) else 1)
+
+
+def progress(line: str) -> None:
+    say.print(line, style="dim", markup=False, highlight=False)
+
+
+def log_to_stderr(level: int) -> None:
+    logging.basicConfig(level=level, format="%(asctime)s %(levelname)s %(name)s %(message)s", stream=sys.stderr)
+    for noisy in ("httpx", "httpcore", "pymilvus", "milvus_lite", "faiss", "sentence_transformers"):
+        logging.getLogger(noisy).setLevel(max(level, logging.WARNING))
+
+
+def run(work: Coroutine[Any, Any, None]) -> None:
+    try:
+        asyncio.run(work)
+    except KeyboardInterrupt:
+        raise typer.Exit(130) from None
+
+
+@app.command()
+def serve() -> None:
+    """Serve the API and the page."""
+    log_to_stderr(logging.INFO)
+    run(serve_until_stopped(load_settings(), site=None, prepare=None))
+
+
+@app.command()
+def demo() -> None:
+    """Ingest the sample knowledge base if need be, and serve it with the page: no key, no other server."""
+    log_to_stderr(logging.WARNING)
+    run(serve_until_stopped(load_settings(), site=SAMPLE / "rulebook", prepare=ingest_sample))
+
+
+async def serve_until_stopped(
+    settings: Settings, site: Path | None, prepare: Callable[[Any], Coroutine[Any, Any, None]] | None
+) -> None:
+    from service.api.app import create_app
+    from service.wiring import open_gatehouse, public_url
+
+    check_port(settings.HOST, settings.PORT)
+    async with open_gatehouse(settings, progress, site) as gatehouse:
+        if prepare is not None:
+            await prepare(gatehouse.store)
+        url = public_url(settings)
+        server = make_server(create_app(gatehouse.api), gatehouse.runs, settings.HOST, settings.PORT)
+        say.print(f"\nGatehouse listens on {url}  (stop with Ctrl-C)", style="bold")
+        with server_note(settings.DATA_DIR, url):
+            await server.serve()
+
+
+async def ingest_sample(store: Any) -> None:
+    """The rulebook is served by the demo itself under /site/, so that a citation opens a real page."""
+    await ingest_into(store, [str(SAMPLE / "rulebook")], "mfca-rulebook", "official", "/site/")
+    await ingest_into(store, [str(SAMPLE / "notes")], "harrow-lisle-notes", "reference", "")
+
+
+async def ingest_into(
+    store: Any, paths: list[str], source: str, kind: Kind, base_url: str, *, prune: bool = True, dry_run: bool = False
+) -> None:
+    with say.status(f"ingesting {source} ...") as status:
+
+        def shown(name: str, done: int, total: int) -> None:
+            status.update(f"ingesting {source}: {done}/{total} {name}")
+
+        report = await store.ingestor.ingest(
+            paths, source=source, kind=kind, base_url=base_url, prune=prune, dry_run=dry_run, progress=shown
+        )
+    progress(f"{source}: {report.summary()}")
+    for name, reason in report.failed:
+        say.print(f"  not ingested: {name}: {reason}", style="red", markup=False, highlight=False)
+    if report.failed:
+        raise OperatorError(f"{len(report.failed)} document(s) of {source} could not be ingested; the rest is there.")
+
+
+@app.command()
+def ingest(
+    paths: Annotated[list[str], typer.Argument(help="Files, folders or http(s) addresses.")],
+    source: Annotated[str, typer.Option(help="Name of the source, for filters and skills.")],
+    kind: Annotated[str, typer.Option(help="official or reference.")],
+    base_url: Annotated[str, typer.Option(help="Where the pages are published; addresses are relative to it.")] = "",
+    prune: Annotated[bool, typer.Option("--prune", help="Remove documents of this source that were not seen.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would change, and change nothing.")] = False,
+) -> None:
+    """Read documents into the knowledge base. Doing it twice changes nothing."""
+    if kind not in ("official", "reference"):
+        raise typer.BadParameter("must be official or reference", param_hint="--kind")
+    log_to_stderr(logging.WARNING)
+
+    async def work() -> None:
+        from service.wiring import open_store
+
+        async with open_store(load_settings(), progress) as store:
+            chosen: Kind = "official" if kind == "official" else "reference"
+            await ingest_into(store, paths, source, chosen, base_url, prune=prune, dry_run=dry_run)
+
+    run(work())
+
+
+@app.command()
+def ask(
+    question: Annotated[str, typer.Argument(help="The question.")],
+    web: Annotated[bool, typer.Option("--web", help="Also search the open web, for this question only.")] = False,
+    skill: Annotated[str | None, typer.Option(help="Name of a skill.")] = None,
+    thread: Annotated[str | None, typer.Option(help="Go on with this thread.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the events as JSON lines.")] = False,
+) -> None:
+    """Ask a question and read the cited answer as it is written."""
+    log_to_stderr(logging.ERROR)
+    body = {"question": question, "web_search": web}
+    body |= {key: value for key, value in (("skill", skill), ("thread_id", thread)) if value is not None}
+    run(ask_and_print(load_settings(), body, as_json))
+
+
+async def ask_and_print(settings: Settings, body: dict[str, Any], as_json: bool) -> None:
+    terminal = Terminal(Console())
+    async for event in events_of(settings, body):
+        if as_json:
+            typer.echo(json.dumps(event, ensure_ascii=False))
+            terminal.failed = terminal.failed or event["type"] == "error"
+        else:
+            terminal.show(event)
+    if terminal.failed:
+        raise typer.Exit(1)
+
+
+async def events_of(settings: Settings, body: dict[str, Any]) -> AsyncIterator[Event]:
+    url = running_server(settings.DATA_DIR)
+    if url and await is_alive(url):
+        progress(f"asking the server at {url}")
+        async for event in from_server(url, body):
+            yield event
+        return
+    async for event in in_process(settings, body):
+        yield event
+
+
+async def in_process(settings: Settings, body: dict[str, Any]) -> AsyncIterator[Event]:
+    from service.api.body import parse
+    from service.api.chat import ChatRequest, start_run
+    from service.wiring import open_gatehouse
+
+    asked = parse(json.dumps(body), ChatRequest)
+    async with open_gatehouse(settings, progress) as gatehouse:
+        if await gatehouse.store.knowledge.count() == 0:
+            raise OperatorError("The knowledge base is empty. Run `gatehouse ingest` first, or `make demo`.")
+        started = start_run(gatehouse.runs, asked, client="127.0.0.1")
+        async for told in started.events():
+            yield gatehouse.api.presenter.frame(told, started.run_id).model_dump(mode="json")
+
+
+@app.command()
+def graph() -> None:
+    """Print the drawing of the compiled graph (Mermaid)."""
+    typer.echo(mermaid(), nl=False)
+
+
+@app.command()
+def settings() -> None:
+    """Print the table of settings, with their defaults."""
+    typer.echo(settings_table(), nl=False)

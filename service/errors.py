@@ -1,0 +1,109 @@
+"""Every fault Gatehouse can name, in one tree. The class says who acts next.
+
+    GatehouseError
+    |-- CallerError              the caller mends the request
+    |   |-- InvalidRequest       422
+    |   |-- UnknownSkill         422
+    |   |-- NotFound             404
+    |   `-- ThreadBusy           409, try again when the running answer is done
+    |-- OperatorError            the operator mends the installation
+    |   |-- EmbeddingMismatch    the collection was built with another embedding model
+    |   |-- StoreLocked          another process holds the Milvus Lite store
+    |   |-- ModelFilesError      model weights missing or with a wrong checksum
+    |   `-- IngestError          a document that cannot be read
+    `-- DependencyError          wait and try again
+        |-- KnowledgeBaseError   Milvus does not answer
+        |-- ModelUnavailable     the model API is down, overloaded or cut the stream
+        |-- ModelUnusable        the model answered, but nothing in it can be believed
+        |-- Overloaded           too many runs at once
+        `-- DeadlineExceeded     the run took longer than RUN_DEADLINE_S
+
+Anything else is a bug: it keeps its traceback in the log and leaves the server as `internal`.
+"""
+
+from typing import ClassVar
+
+
+class GatehouseError(Exception):
+    """Base of the tree. `str(error)` is safe to show to the caller.
+
+    `code` is a stable identifier, `status` the HTTP status before a stream has begun, `retryable` says whether the
+    same request may succeed later.
+    """
+
+    code: ClassVar[str] = "internal"
+    status: ClassVar[int] = 500
+    retryable: ClassVar[bool] = False
+
+
+class CallerError(GatehouseError):
+    code = "invalid_request"
+    status = 422
+
+
+class InvalidRequest(CallerError):
+    pass
+
+
+class UnknownSkill(CallerError):
+    code = "unknown_skill"
+
+
+class NotFound(CallerError):
+    code = "not_found"
+    status = 404
+
+
+class ThreadBusy(CallerError):
+    code = "thread_busy"
+    status = 409
+    retryable = True
+
+
+class OperatorError(GatehouseError):
+    code = "misconfigured"
+    status = 500
+
+
+class EmbeddingMismatch(OperatorError):
+    code = "embedding_mismatch"
+
+
+class StoreLocked(OperatorError):
+    code = "store_locked"
+
+
+class ModelFilesError(OperatorError):
+    code = "model_files"
+
+
+class IngestError(OperatorError):
+    code = "ingest_failed"
+
+
+class DependencyError(GatehouseError):
+    code = "unavailable"
+    status = 503
+    retryable = True
+
+
+class KnowledgeBaseError(DependencyError):
+    code = "knowledge_base_unavailable"
+
+
+class ModelUnavailable(DependencyError):
+    code = "model_unavailable"
+
+
+class ModelUnusable(DependencyError):
+    code = "model_unusable"
+    status = 502
+
+
+class Overloaded(DependencyError):
+    code = "overloaded"
+
+
+class DeadlineExceeded(DependencyError):
+    code = "deadline_exceeded"
+    status = 504

@@ -1,0 +1,82 @@
+"""What outlives a run: a thread's turns and sources in the checkpointer, a client's list of threads in the store."""
+
+from dataclasses import asdict
+from typing import Any
+
+from langchain_core.runnables import RunnableConfig
+from langgraph.checkpoint.base import BaseCheckpointSaver
+from langgraph.store.base import BaseStore
+
+from service.errors import NotFound
+from service.graph.build import Graph
+from service.graph.state import State, as_state
+from service.model import StoredSource
+from service.threads import ThreadRef, ThreadSummary, title_of
+
+PAGE = 500
+
+
+class History:
+    """Reads and writes threads. The store and the checkpointer are opened and closed by `wiring`."""
+
+    def __init__(self, graph: Graph, checkpointer: BaseCheckpointSaver[Any], store: BaseStore) -> None:
+        self._graph = graph
+        self._checkpointer = checkpointer
+        self._store = store
+
+    async def state(self, ref: ThreadRef) -> State:
+        """Return the thread's turns and sources; empty lists where it is unknown."""
+        snapshot = await self._graph.aget_state(config_of(ref))
+        return as_state(snapshot.values)
+
+    async def keep_numbers(self, ref: ThreadRef, named: dict[int, StoredSource]) -> None:
+        """Store the numbers an unfinished run has shown: a stop may come before their step is stored."""
+        registry = (await self.state(ref))["registry"]
+        missing = [named[n] for n in sorted(named) if n > len(registry)]
+        if missing:
+            update: State = {"registry": [*registry, *missing]}
+            await self._graph.aupdate_state(config_of(ref), update, as_node="finalize")
+
+    async def record(self, ref: ThreadRef, question: str, at: str, turns: int) -> None:
+        """Put the thread into its client's list, or move it up. A title once given stays."""
+        known = await self._store.aget(namespace(ref.client), ref.key)
+        old = known.value if known else {"title": title_of(question), "created_at": at}
+        summary = ThreadSummary(ref.thread_id, ref.skill, old["title"], old["created_at"], at, turns)
+        await self._store.aput(namespace(ref.client), ref.key, asdict(summary), index=False)
+
+    async def threads(self, client: str) -> list[ThreadSummary]:
+        """Return the client's threads, newest first."""
+        found: list[ThreadSummary] = []
+        while True:
+            items = await self._store.asearch(namespace(client), limit=PAGE, offset=len(found))
+            found.extend(ThreadSummary(**item.value) for item in items)
+            if len(items) < PAGE:
+                return sorted(found, key=lambda summary: summary.updated_at, reverse=True)
+
+    async def summary(self, ref: ThreadRef) -> ThreadSummary:
+        """Raises `NotFound`, in the same words for an unknown and for a foreign thread."""
+        item = await self._store.aget(namespace(ref.client), ref.key)
+        if item is None:
+            raise NotFound("There is no such thread.")
+        return ThreadSummary(**item.value)
+
+    async def rename(self, ref: ThreadRef, title: str) -> ThreadSummary:
+        summary = await self.summary(ref)
+        renamed = {**asdict(summary), "title": title}
+        await self._store.aput(namespace(ref.client), ref.key, renamed, index=False)
+        return ThreadSummary(**renamed)
+
+    async def erase(self, ref: ThreadRef) -> None:
+        """Delete the conversation: every checkpoint of the thread, then its row in the list."""
+        await self.summary(ref)
+        await self._checkpointer.adelete_thread(ref.key)
+        await self._store.adelete(namespace(ref.client), ref.key)
+
+
+def config_of(ref: ThreadRef) -> RunnableConfig:
+    return {"configurable": {"thread_id": ref.key}}
+
+
+def namespace(client: str) -> tuple[str, str]:
+    """LangGraph's namespaces may not hold periods, and a client may be an IP address: hex is safe for any name."""
+    return ("threads", client.encode().hex() or "0")

@@ -1,0 +1,182 @@
+"""The steps that produce text, and the only way out."""
+
+from contextlib import aclosing
+
+from service.citations.markers import AbstainGate, MarkerFilter
+from service.citations.quotes import CitationDraft, check
+from service.citations.text_fragment import directive_at
+from service.graph.events import WebReport
+from service.graph.nodes.judge import documents_verdict
+from service.graph.state import Deps, Outcome, State
+from service.model import ABSTAIN, Consulted, Source, Status, StoredCitation, Turn
+from service.ports import AnswerCut
+
+REFUSAL = "The knowledge base does not hold enough to answer this reliably."
+
+WARNINGS = {
+    "cut_short": "This answer was cut short before it was complete, and it was not checked.",
+    "not_assessed": "This answer was not assessed: a judge did not give a usable verdict.",
+    "not_grounded": "Not every statement of this answer is supported by the sources it cites.",
+    "quote_not_found": "A quotation in this answer does not stand in the sources it cites.",
+    "no_citation": "This answer cites no source.",
+    "off_topic": "This answer may not answer the question that was asked.",
+}
+
+
+async def generate(state: State, deps: Deps) -> Outcome:
+    """Stream an answer over the sources. What opens with the abstain mark is held back and shown to no one."""
+    sources = state["sources"]
+    gate = AbstainGate(ABSTAIN)
+    markers = MarkerFilter({source.n for source in sources})
+    pieces: list[str] = []
+    cut = ""
+
+    def take(text: str) -> None:
+        for piece in markers.feed(text):
+            show(piece)
+
+    def show(piece: str) -> None:
+        pieces.append(piece)
+        if deps.delivery == "draft":
+            deps.transcript.token(piece)
+
+    stream = deps.model.answer(state["standalone"], sources, state["feedback"], deps.usage)
+    try:
+        async with aclosing(stream) as texts:  # type: ignore[type-var]
+            async for text in texts:
+                take(gate.feed(text))
+    except AnswerCut as stopped:
+        cut = stopped.stop_reason
+    take(gate.flush())
+    for piece in markers.flush():
+        show(piece)
+    draft = "".join(pieces)
+    abstained = gate.abstained or not draft.strip()
+    update: State = {
+        "draft": draft,
+        "pieces": pieces,
+        "unresolved": list(markers.unknown),
+        "abstained": abstained,
+        "cut": cut,
+    }
+    return Outcome(update, n_in=len(sources), n_out=len(markers.cited), reason="abstained" if abstained else cut)
+
+
+async def prepare_regen(state: State, deps: Deps) -> Outcome:
+    """Withdraw the draft and carry the judge's reason into the next one."""
+    grounded = state["grounded"]
+    deps.transcript.withdraw(grounded.reason)
+    update: State = {"regens": state["regens"] + 1, "feedback": grounded.words or grounded.reason}
+    return Outcome(update, reason=grounded.reason)
+
+
+async def give_up(state: State, deps: Deps) -> Outcome:
+    """Refuse plainly: no citations, and whom to ask (invariant 8)."""
+    reason = refusal_reason(state)
+    deps.transcript.withdraw(reason)
+    deps.transcript.sources([], WebReport(state["web"].query, state["web"].status), web_warnings(state))
+    text = f"{REFUSAL} {deps.limits.handoff_text}".strip()
+    deps.transcript.token(text)
+    return Outcome({"draft": text, "refused": True}, reason=reason)
+
+
+def web_warnings(state: State) -> list[str]:
+    return [state["web"].warning] if state["web"].warning else []
+
+
+def refusal_reason(state: State) -> str:
+    """Which fork led here: nothing survived the grading, the writer abstained, or the draft may not be shown."""
+    if not state["kept"]:
+        return documents_verdict(list(state["grades"].values()), state["kept"]).reason
+    if state["abstained"]:
+        return "abstained"
+    grounded, answers = state["grounded"], state["answers"]
+    return grounded.reason if grounded.result != "pass" else answers.reason
+
+
+async def finalize(state: State, deps: Deps) -> Outcome:
+    """Check each quotation, build the turn and append it to the history: the only way out."""
+    status = status_of(state)
+    if deps.delivery == "verified" and not state["refused"]:
+        for piece in state["pieces"]:
+            deps.transcript.token(piece)
+    citations = [] if state["refused"] else await cite(state["draft"], state["sources"], deps)
+    turn: Turn = {
+        "run_id": deps.run_id,
+        "asked_at": deps.asked_at,
+        "question": state["question"],
+        "standalone": state["standalone"],
+        "web_search": state["web_search"],
+        "web": {"query": state["web"].query, "status": state["web"].status},
+        "model": deps.model.name,
+        "reranker": deps.services.reranker.name,
+        "answer": state["draft"],
+        "status": status,
+        "warning": warning_of(state) if status == "partial" else "",
+        "citations": citations,
+        "consulted": consulted(state),
+        "verdicts": list(deps.transcript.verdicts),
+        "rewrites": state["rewrites"],
+        "regens": state["regens"],
+        "usage": {
+            "model_calls": deps.usage.model_calls,
+            "input_tokens": deps.usage.input_tokens,
+            "output_tokens": deps.usage.output_tokens,
+            "cost_usd": round(deps.usage.cost_usd, 6),
+        },
+        "timings": dict(deps.transcript.timings),
+    }
+    return Outcome({"turns": [*state.get("turns", []), turn]}, n_out=len(citations), reason=status)
+
+
+def status_of(state: State) -> Status:
+    if state["refused"]:
+        return "refused"
+    passed = state["grounded"].result == "pass" and state["answers"].result == "pass"
+    return "answered" if passed else "partial"
+
+
+def warning_of(state: State) -> str:
+    for verdict in (state["grounded"], state["answers"]):
+        if verdict.result != "pass":
+            return WARNINGS.get(verdict.reason, WARNINGS["not_assessed"])
+    return ""
+
+
+def consulted(state: State) -> list[Consulted]:
+    return [
+        {
+            "passage_id": passage_id,
+            "title": candidate.passage.title,
+            "label": candidate.passage.label,
+            "grade": state["grades"][passage_id].result,
+        }
+        for passage_id, candidate in state["seen"].items()
+    ]
+
+
+async def cite(answer: str, sources: list[Source], deps: Deps) -> list[StoredCitation]:
+    """Hold each citation against the stored text of its source. Quotations need no model; the rest is scored."""
+    by_number = {source.n: source for source in sources}
+    return [await stored_citation(draft, by_number[draft.n], deps) for draft in check(answer, sources)]
+
+
+def sentence_directive(blocks: list[str], draft: CitationDraft, source: Source) -> str:
+    """Open the page at the sentence; at the passage where the sentence (a repeated table cell) cannot be told apart."""
+    if not blocks:
+        return ""
+    return directive_at(blocks, draft.spans) or directive_at(blocks, source.passage.spans)
+
+
+async def stored_citation(draft: CitationDraft, source: Source, deps: Deps) -> StoredCitation:
+    support = 1.0 if draft.status == "verified" else (await deps.services.support.scores(draft.claim, [draft.quote]))[0]
+    supported = support >= deps.limits.supported_at
+    snapshot = deps.services.snapshots.get(source.passage.sha256)
+    blocks = [block.text for block in snapshot.page.blocks] if snapshot else []
+    return {
+        "n": draft.n,
+        "quote": draft.quote,
+        "directive": sentence_directive(blocks, draft, source),
+        "support": round(support, 3),
+        "status": draft.status or ("supported" if supported else "unsupported"),
+    }

@@ -1,0 +1,114 @@
+"""The state that the twelve nodes share, and the bundle of dependencies each of them is handed.
+
+Only `turns` and `registry` outlive a run: they are primitives, and the checkpointer stores them. Everything else is
+untracked: it belongs to one run and is never written to disk.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Annotated, Any, Literal, TypedDict
+
+from langgraph.channels import UntrackedValue
+
+from service.graph.transcript import Transcript
+from service.knowledge.snapshots import Snapshots
+from service.model import Candidate, Delivery, Grade, Scope, Source, StoredSource, Turn, Usage, Verdict
+from service.ports import AnswerModel, KnowledgeBase, Reranker, WebFindings, WebSearch
+
+
+class State(TypedDict, total=False):
+    # Stored with the thread
+    turns: list[Turn]  # finalize
+    registry: list[StoredSource]  # assemble_sources; n never changes meaning
+
+    # The request (the input)
+    question: Annotated[str, UntrackedValue]
+    web_search: Annotated[bool, UntrackedValue]
+
+    # contextualize
+    standalone: Annotated[str, UntrackedValue]
+    query: Annotated[str, UntrackedValue]  # and rewrite_query
+    rewrites: Annotated[int, UntrackedValue]  # and rewrite_query
+    regens: Annotated[int, UntrackedValue]  # and prepare_regen
+
+    candidates: Annotated[list[Candidate], UntrackedValue]  # retrieve_vector
+    ranked: Annotated[list[Candidate], UntrackedValue]  # rerank_vector
+    web: Annotated[WebFindings, UntrackedValue]  # search_web
+    grades: Annotated[dict[str, Grade], UntrackedValue]  # grade_documents, by passage_id, over all passes
+    kept: Annotated[list[Candidate], UntrackedValue]  # grade_documents
+    seen: Annotated[dict[str, Candidate], UntrackedValue]  # grade_documents: all that were graded, by passage_id
+    sources: Annotated[list[Source], UntrackedValue]  # assemble_sources
+
+    draft: Annotated[str, UntrackedValue]  # generate, give_up
+    pieces: Annotated[list[str], UntrackedValue]  # generate: the draft as it may be streamed
+    unresolved: Annotated[list[str], UntrackedValue]  # generate: markers that are no source of this run
+    abstained: Annotated[bool, UntrackedValue]  # generate
+    cut: Annotated[str, UntrackedValue]  # generate: the stop reason when the model stopped early, else ""
+    grounded: Annotated[Verdict, UntrackedValue]  # reflect
+    answers: Annotated[Verdict, UntrackedValue]  # reflect
+    feedback: Annotated[str, UntrackedValue]  # prepare_regen; cleared by rewrite_query
+    refused: Annotated[bool, UntrackedValue]  # give_up
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """The settings that shape a run. Counts are passages, calls or passes; `retrieve_k` >= `top_n` is not required."""
+
+    retrieve_k: int = 40
+    top_n: int = 6
+    grade_mode: Literal["each", "batch"] = "each"
+    grade_concurrency: int = 6
+    max_rewrites: int = 1
+    max_regen: int = 1
+    on_ungrounded: Literal["warn", "refuse"] = "warn"
+    supported_at: float = 0.5
+    handoff_text: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Services:
+    """What is opened once and shared by all runs."""
+
+    knowledge: KnowledgeBase
+    reranker: Reranker
+    support: Reranker
+    web: WebSearch
+    snapshots: Snapshots
+    limits: Limits
+
+
+@dataclass(slots=True)
+class Deps:
+    """All that a step may use: the shared services, and this run's own model, scope, usage and transcript."""
+
+    services: Services
+    model: AnswerModel
+    transcript: Transcript
+    run_id: str
+    asked_at: str
+    delivery: Delivery = "draft"
+    scope: Scope = field(default_factory=Scope)
+    usage: Usage = field(default_factory=Usage)
+
+    @property
+    def limits(self) -> Limits:
+        return self.services.limits
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a step hands back: its update of the state, and what its `stage` event may say."""
+
+    update: State
+    n_in: int | None = None
+    n_out: int | None = None
+    reason: str = ""
+
+
+def request_state(question: str, web_search: bool) -> State:
+    return {"question": question, "web_search": web_search}
+
+
+def as_state(values: Mapping[str, Any]) -> State:
+    """Read a state from LangGraph's snapshot values, with the stored parts always there."""
+    return {"turns": list(values.get("turns", [])), "registry": list(values.get("registry", []))}

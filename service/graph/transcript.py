@@ -1,0 +1,60 @@
+"""What a run has told its reader so far: it keeps the order that the wire promises."""
+
+from collections.abc import Callable
+
+from service.graph.events import Event, GateVerdict, Reset, Sources, Stage, Token, Told, WebReport
+from service.model import StoredSource, StoredVerdict, Verdict
+
+
+class Transcript:
+    """Numbers the events of one run and remembers what is on the reader's screen.
+
+    `write` takes each event at once and must not block. `shown` is the text since the last reset, so `done.answer`
+    can be held against it; `named` are the sources that this run has
+    shown, by number.
+    """
+
+    def __init__(self, write: Callable[[Told], None]) -> None:
+        self._write = write
+        self._seq = 0
+        self.attempt = 1
+        self.shown = ""
+        self.timings: dict[str, float] = {}
+        self.verdicts: list[StoredVerdict] = []
+        self._sources_sent = False
+        self.named: dict[int, StoredSource] = {}
+
+    def tell(self, event: Event) -> None:
+        self._seq += 1
+        self._write(Told(self._seq, self.attempt, event))
+
+    def stage_began(self, node: str) -> None:
+        self.tell(Stage(node, "start"))
+
+    def stage_ended(self, node: str, ms: float, n_in: int | None, n_out: int | None, reason: str) -> None:
+        self.timings[node] = round(self.timings.get(node, 0.0) + ms, 1)
+        self.tell(Stage(node, "end", round(ms, 1), n_in, n_out, reason))
+
+    def sources(self, items: list[StoredSource], web: WebReport, warnings: list[str]) -> None:
+        new = tuple(item for item in items if item["n"] not in self.named)
+        self.named.update({item["n"]: item for item in new})
+        self._sources_sent = True
+        self.tell(Sources(new, web, tuple(warnings)))
+
+    def token(self, text: str) -> None:
+        if not text:
+            return
+        if not self._sources_sent:
+            self.sources([], WebReport(), [])
+        self.shown += text
+        self.tell(Token(text))
+
+    def withdraw(self, reason: str) -> None:
+        """Take back the shown draft, if there is one."""
+        if self.shown:
+            self.tell(Reset(reason))
+            self.shown = ""
+
+    def verdict(self, verdict: Verdict) -> None:
+        self.verdicts.append({"gate": verdict.gate, "result": verdict.result, "reason": verdict.reason})
+        self.tell(GateVerdict(verdict.gate, verdict.result, verdict.reason))

@@ -1,0 +1,28 @@
+"""Files that appear whole or not at all."""
+
+import os
+from pathlib import Path
+from uuid import uuid4
+
+
+def write_atomically(path: Path, data: bytes) -> None:
+    """Write a file so that a reader, or a crash, sees the old one or the new one. Raises `OSError`."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.parent / f".{path.name[:16]}.{uuid4().hex}.tmp"
+    try:
+        with temporary.open("xb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)
+    _sync_folder(path.parent)
+
+
+def _sync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

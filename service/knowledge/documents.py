@@ -1,0 +1,153 @@
+"""Find and fetch the documents that an operator names: files, folders, and http(s) addresses."""
+
+import asyncio
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+from urllib.parse import quote, urlsplit
+
+import httpx
+
+from service.errors import IngestError
+from service.knowledge.readers import MARKDOWN, SUFFIXES, read_page
+from service.knowledge.readers.decode import decode
+from service.knowledge.readers.html import read_html
+from service.knowledge.readers.markdown import read_markdown
+from service.model import Page
+
+MAX_BYTES = 10 * 1024 * 1024
+FETCH_TIMEOUT_S = 20.0
+MAX_REDIRECTS = 5
+_PATH_SAFE = "/!$&'()*+,;=@~"  # what RFC 3986 allows in a path; ":" would read as a scheme
+
+
+class Document(Protocol):
+    """A document that has an address but is not read yet."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def address(self) -> str: ...
+
+    async def read(self) -> Page:
+        """Return the page. Raises `IngestError`, `OSError` or `httpx.HTTPError`."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class FileDocument:
+    path: Path
+    address: str
+
+    @property
+    def name(self) -> str:
+        return str(self.path)
+
+    async def read(self) -> Page:
+        return await asyncio.to_thread(self._read)
+
+    def _read(self) -> Page:
+        with self.path.open("rb") as file:
+            data = file.read(MAX_BYTES + 1)
+        if len(data) > MAX_BYTES:
+            raise IngestError(f"longer than {MAX_BYTES // 1024**2} MB")
+        return read_page(self.path.name, data)
+
+
+@dataclass(frozen=True, slots=True)
+class WebDocument:
+    url: str
+    address: str
+    transport: httpx.AsyncBaseTransport | None = field(default=None, repr=False)
+
+    @property
+    def name(self) -> str:
+        return self.url
+
+    async def read(self) -> Page:
+        try:
+            async with asyncio.timeout(FETCH_TIMEOUT_S):
+                content_type, data = await self._fetch()
+        except TimeoutError as error:
+            raise IngestError(f"no complete answer within {FETCH_TIMEOUT_S:.0f} s") from error
+        return await asyncio.to_thread(_page_of, self.url, content_type, data)
+
+    async def _fetch(self) -> tuple[str, bytes]:
+        client = httpx.AsyncClient(
+            timeout=FETCH_TIMEOUT_S,
+            trust_env=False,  # a proxy named in the environment is not the operator's word
+            follow_redirects=True,
+            max_redirects=MAX_REDIRECTS,
+            transport=self.transport,
+        )
+        async with client, client.stream("GET", self.url) as response:
+            if not response.is_success:
+                raise IngestError(f"the server answers {response.status_code}")
+            data = bytearray()
+            async for chunk in response.aiter_bytes():
+                data += chunk
+                if len(data) > MAX_BYTES:
+                    raise IngestError(f"longer than {MAX_BYTES // 1024**2} MB")
+            return response.headers.get("content-type", ""), bytes(data)
+
+
+def _page_of(url: str, content_type: str, data: bytes) -> Page:
+    kind = content_type.partition(";")[0].strip().lower()
+    if kind in ("text/html", "application/xhtml+xml"):
+        return read_html(data, content_type=content_type)
+    markdown = kind == "text/plain" and urlsplit(url).path.lower().endswith(tuple(MARKDOWN))
+    if kind in ("text/markdown", "text/x-markdown") or markdown:
+        return read_markdown(decode(data, content_type))
+    if kind == "text/plain":
+        return read_html(data, content_type=content_type)
+    if not kind:
+        return read_page(url, data)
+    raise IngestError(f"no reader for the content type {kind}")
+
+
+def find_documents(
+    paths_or_urls: Sequence[str], base_url: str, transport: httpx.AsyncBaseTransport | None = None
+) -> Iterator[Document | tuple[str, str]]:
+    """Yield each document named, or (name, reason) for what is not there. Folders are walked in sorted order."""
+    for name in paths_or_urls:
+        path = Path(name)
+        if name.lower().startswith(("http://", "https://")):
+            yield _web_document(name, base_url, transport)
+        elif path.is_dir():
+            yield from _walk(path)
+        elif path.is_file():
+            yield FileDocument(path, quote(path.name, safe=_PATH_SAFE))
+        else:
+            yield name, "no such file or folder"
+
+
+def _web_document(url: str, base_url: str, transport: httpx.AsyncBaseTransport | None) -> WebDocument | tuple[str, str]:
+    try:
+        authority = urlsplit(url).netloc
+    except ValueError:
+        return url, "not an address"
+    if "@" in authority:
+        return url, "an address with a user name or password in it is not fetched"
+    return WebDocument(url.partition("#")[0], relative_address(url, base_url), transport)
+
+
+def relative_address(url: str, base_url: str) -> str:
+    """Return `url` relative to `base_url` when it lies below it, else as it is; the fragment is dropped."""
+    url = url.partition("#")[0]
+    base = f"{base_url.rstrip('/')}/" if base_url else ""
+    return (url[len(base) :] or "./") if base and url.startswith(base) else url
+
+
+def _walk(folder: Path) -> Iterator[FileDocument]:
+    """Yield the readable files below `folder`; hidden ones and links that lead out of it are left out."""
+    root = folder.resolve()
+    found = []
+    for directory, folders, files in os.walk(folder, followlinks=False):
+        folders[:] = [name for name in folders if not name.startswith(".")]
+        found += [Path(directory, name) for name in files if not name.startswith(".")]
+    for path in sorted(found, key=lambda path: path.relative_to(folder).parts):
+        if path.suffix.lower() in SUFFIXES and path.resolve().is_relative_to(root) and path.is_file():
+            yield FileDocument(path, quote(path.relative_to(folder).as_posix(), safe=_PATH_SAFE))

@@ -1,0 +1,127 @@
+"""What Quote does with words alone: follow-ups, richer queries, and the cutting of a passage into quotable units."""
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+
+from service.knowledge.sentences import sentences
+from service.model import Passage
+
+WORD = re.compile(r"[^\W_]+(?:[-’'.][^\W_]+)*")
+
+STOP_LIST = """
+a about above after again all also am an and any are as at be been before being below between both but by can
+could did do does doing done down during each few for from further get had has have having he her here hers him
+his how i if in into is it its itself just me more most must my no nor not now of off on once only or other our
+out over own please same say says shall she should so some such tell than that the their them then there these
+they this those through to too under until up upon us very was we were what when where which while who whom
+whose why will with would you your need needs long much many often
+"""
+STOP_WORDS = frozenset(STOP_LIST.split())
+
+OPENINGS = re.compile(
+    r"^(?:and|but|or|so|also|then|what about|how about|what if|and if|does that|is that|do they|does it|is it|same|why|"
+    r"in that case|for those|for them|ok(?:ay)?)\b",
+    re.IGNORECASE,
+)
+POINTER_LIST = "it its they them their this that these those there such same one ones former latter he she"
+POINTERS = frozenset(POINTER_LIST.split())
+
+ITEM = re.compile(r"\((?:[a-z]{1,4}|\d{1,2})\)\s")
+TOPIC_WORDS = 8
+ADDED_WORDS = 6
+UNIT_MIN = 60
+UNIT_MAX = 700
+
+
+def words(text: str) -> list[str]:
+    """Lower-case words of a text, in order."""
+    return [match.group().lower().replace("’", "'") for match in WORD.finditer(text)]
+
+
+def stem(word: str) -> str:
+    """A light English stem: plurals and simple verb forms meet. Not a full stemmer; BM25 in Milvus has one."""
+    for ending, kept in (("ies", "y"), ("sses", "ss"), ("ing", ""), ("ed", ""), ("es", "e"), ("s", "")):
+        if word.endswith(ending) and len(word) - len(ending) >= 3 and not word.endswith("ss"):
+            return (word[: len(word) - len(ending)] + kept).rstrip("e")
+    return word.rstrip("e") if len(word) > 3 else word
+
+
+def terms(text: str) -> list[str]:
+    """Stems of the words that carry meaning, in order, repeats kept."""
+    return [stem(word) for word in words(text) if word not in STOP_WORDS and (len(word) > 1 or word.isdigit())]
+
+
+def coverage(question: str, text: str) -> float:
+    """Share (0..1) of the question's terms that stand in the text; 0 for a question without terms."""
+    asked = set(terms(question))
+    return len(asked & set(terms(text))) / len(asked) if asked else 0.0
+
+
+def names(question: str) -> set[str]:
+    """The figures, dates and identifiers of a question ("2031", "out-2", "15,000"): what has a digit in it."""
+    return {word for word in words(question) if any(character.isdigit() for character in word)}
+
+
+def is_follow_up(question: str) -> bool:
+    """Whether a question leans on the turn before: it opens as a continuation, points back, or names nothing."""
+    if OPENINGS.search(question.strip()):
+        return True
+    said = words(question)
+    content = [word for word in said if word not in STOP_WORDS]
+    points_back = any(word in POINTERS for word in said)
+    return len(content) <= 2 or (points_back and len(content) <= 6 and not antecedent_before_pointer(said))
+
+
+def antecedent_before_pointer(said: Sequence[str]) -> bool:
+    """Whether two words of content stand before the first pointing word: it points inside the question."""
+    first = next(index for index, word in enumerate(said) if word in POINTERS)
+    return sum(word not in STOP_WORDS for word in said[:first]) >= 2
+
+
+def carry_topic(previous: str, question: str) -> str:
+    """The question with the last turn's topic words behind it."""
+    known = set(terms(question))
+    topic = [word for word in words(previous) if word not in STOP_WORDS and stem(word) not in known]
+    unique = list(dict.fromkeys(topic))[:TOPIC_WORDS]
+    return f"{question.strip()} ({' '.join(unique)})" if unique else question
+
+
+def enrich(question: str, tried: str, seen: Sequence[Passage]) -> str:
+    """`tried` with the corpus's own words for its subject: the commonest terms of the headings that came back."""
+    known = set(terms(tried)) | set(terms(question))
+    counts: Counter[str] = Counter()
+    spelled: dict[str, str] = {}
+    for passage in seen[:10]:
+        for word in set(words(passage.context)):
+            if word not in STOP_WORDS and stem(word) not in known and not word[0].isdigit():
+                counts[stem(word)] += 1
+                spelled.setdefault(stem(word), word)
+    added = [spelled[term] for term, _ in counts.most_common(ADDED_WORDS)]
+    return " ".join([tried, *added])
+
+
+def units(text: str) -> list[tuple[int, int]]:
+    """Cut a passage into the smallest pieces that can be quoted by themselves, as (start, end) of `text`.
+
+    A sentence; a lead-in that ends with a colon together with the lines it introduces; a short line (a table cell, a
+    list item) together with its neighbours. No unit is longer than `UNIT_MAX` characters unless one sentence is.
+    """
+    found: list[tuple[int, int]] = []
+    for start, end in sentences(text):
+        if found and joins(text, found[-1], (start, end)):
+            found[-1] = (found[-1][0], end)
+        else:
+            found.append((start, end))
+    if len(found) > 1 and found[-1][1] - found[-1][0] < UNIT_MIN and found[-1][1] - found[-2][0] <= UNIT_MAX:
+        found[-2:] = [(found[-2][0], found[-1][1])]
+    return found
+
+
+def joins(text: str, unit: tuple[int, int], following: tuple[int, int]) -> bool:
+    said = text[unit[0] : unit[1]].rstrip()
+    if following[1] - unit[0] > UNIT_MAX:
+        return False
+    goes_on = said.endswith((":", "—", ";", ",", " and", " or"))
+    is_item = ITEM.match(text, following[0]) is not None
+    return goes_on or is_item or len(said) < UNIT_MIN

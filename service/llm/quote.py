@@ -1,0 +1,122 @@
+"""Quote, the embedded answer model: no key, no network, and nothing in an answer that the sources do not say verbatim.
+
+An answer is units of the graded sources (a sentence, a rule with its items), in quotation marks, each cited. The scorer
+grades and judges; what needs language is done lexically. It counts no model calls: no language model is asked.
+"""
+
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
+
+from service.citations.grounding import missing_quotations
+from service.llm import lexical
+from service.model import ABSTAIN, ComponentState, Grade, Judgement, Passage, Source, Turn, Usage
+from service.ports import Reranker
+
+
+@dataclass(frozen=True, slots=True)
+class Thresholds:
+    """Where Quote says yes, on the evidence scale 0..1 (see `Quote.evidence`).
+
+    Set on the development half of the sample questions: `python -m evals seed` prints what they do on the other half.
+    """
+
+    relevant: float = 0.5
+    quotable: float = 0.45
+    answers: float = 0.5
+    quotes: int = 3
+    similarity_share: float = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """A piece of a source that can be quoted by itself, with its evidence for the question."""
+
+    source: Source
+    start: int
+    text: str
+    evidence: float
+
+
+class Quote:
+    """The second implementation of `AnswerModel`. `scorer` gives 0..1 for (question, text) pairs."""
+
+    name = "quote"
+
+    def __init__(self, scorer: Reranker, thresholds: Thresholds | None = None) -> None:
+        self._scorer = scorer
+        self._at = thresholds or Thresholds()
+
+    async def condense(self, turns: Sequence[Turn], question: str, usage: Usage) -> str:  # noqa: ARG002 - the port's
+        if not turns or not lexical.is_follow_up(question):
+            return question
+        return lexical.carry_topic(turns[-1]["standalone"], question)
+
+    async def grade(self, question: str, passages: Sequence[Passage], usage: Usage) -> list[Grade]:  # noqa: ARG002
+        texts = [passage.indexed_text for passage in passages]
+        scores = await self.evidence(question, texts)
+        return [self.verdict_on(question, text, score) for text, score in zip(texts, scores, strict=True)]
+
+    def verdict_on(self, question: str, text: str, score: float) -> Grade:
+        """A figure, date or identifier that the question names and the passage does not makes it another rule."""
+        absent = lexical.names(question) - set(lexical.words(text))
+        if absent:
+            return Grade("fail", f"does not name {', '.join(sorted(absent))}")
+        words = f"evidence {score:.2f}, needs {self._at.relevant}"
+        return Grade("pass" if score >= self._at.relevant else "fail", words)
+
+    async def rewrite(self, question: str, tried: str, seen: Sequence[Passage], usage: Usage) -> str:  # noqa: ARG002
+        return lexical.enrich(question, tried, seen)
+
+    async def answer(
+        self,
+        question: str,
+        sources: Sequence[Source],
+        feedback: str,  # noqa: ARG002 - a quote is not written anew
+        usage: Usage,  # noqa: ARG002
+    ) -> AsyncIterator[str]:
+        chosen = await self.choose(question, sources)
+        if not chosen:
+            yield ABSTAIN
+            return
+        for index, unit in enumerate(chosen):
+            gap = "\n\n" if index else ""
+            yield f"{gap}“{unit.text}” [[{unit.source.n}]]"
+
+    async def judge_grounded(
+        self,
+        question: str,  # noqa: ARG002 - what was asked does not matter to what is verbatim
+        answer: str,
+        sources: Sequence[Source],
+        usage: Usage,  # noqa: ARG002
+    ) -> Judgement:
+        missing = missing_quotations(answer, sources)
+        return Judgement("fail", f"not verbatim: {missing[0]}") if missing else Judgement("pass", "verbatim")
+
+    async def judge_answers(self, question: str, answer: str, usage: Usage) -> Judgement:  # noqa: ARG002
+        score = (await self.evidence(question, [answer]))[0]
+        words = f"evidence {score:.2f}, needs {self._at.answers}"
+        return Judgement("pass" if score >= self._at.answers else "fail", words)
+
+    async def choose(self, question: str, sources: Sequence[Source]) -> list[Unit]:
+        """The best quotable units over all sources, at most `quotes`, in the sources' order."""
+        cut = [
+            (source, start, source.passage.text[start:end])
+            for source in sources
+            for start, end in lexical.units(source.passage.text)
+        ]
+        texts = [f"{source.passage.context}\n{text}" for source, _, text in cut]
+        scores = await self.evidence(question, texts)
+        found = [Unit(source, start, text, score) for (source, start, text), score in zip(cut, scores, strict=True)]
+        good = sorted((unit for unit in found if unit.evidence >= self._at.quotable), key=lambda u: -u.evidence)
+        order = {source.n: index for index, source in enumerate(sources)}
+        return sorted(good[: self._at.quotes], key=lambda unit: (order[unit.source.n], unit.start))
+
+    async def evidence(self, question: str, texts: Sequence[str]) -> list[float]:
+        """How far each text speaks to the question, 0..1: the scorer's view and the share of terms covered, weighed."""
+        share = self._at.similarity_share
+        scores = await self._scorer.scores(question, texts)
+        covered = [lexical.coverage(question, text) for text in texts]
+        return [share * score + (1 - share) * terms for score, terms in zip(scores, covered, strict=True)]
+
+    def state(self) -> ComponentState:
+        return ComponentState("model", True, f"quote (verbatim sentences only), scored by {self._scorer.name}")

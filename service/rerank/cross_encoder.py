@@ -1,0 +1,103 @@
+"""Cross-encoder reranking, off the event loop, in small batches that a cancelled request can stop.
+
+torch's thread count is one number for the whole process: the last `load` wins, so every caller passes the same setting.
+"""
+
+import asyncio
+import math
+import threading
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Self
+from weakref import WeakKeyDictionary
+
+from service.errors import ModelFilesError
+from service.model import ComponentState
+from service.weights import load_weights, name_of, sha256_of_parameters
+
+if TYPE_CHECKING:
+    from sentence_transformers import CrossEncoder
+
+BATCH_SIZE = 8
+
+
+class CrossEncoderReranker:
+    """A sentence-transformers `CrossEncoder` with one output. At most `max_concurrent` calls compute at a time."""
+
+    def __init__(self, model: "CrossEncoder", name: str, *, max_concurrent: int) -> None:
+        if model.num_labels != 1:
+            raise ModelFilesError(
+                f"The model {name!r} gives {model.num_labels} scores per pair, a reranker gives one: "
+                "choose a cross-encoder trained for ranking."
+            )
+        self._model = model
+        self._max_concurrent = max_concurrent
+        # asyncio's semaphores belong to one event loop each, and a process may run several one after another.
+        self._slots: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = WeakKeyDictionary()
+        self.name = name
+        self.sha256 = sha256_of_parameters(model)
+
+    @classmethod
+    def load(cls, model: str, *, threads: int, max_concurrent: int) -> Self:
+        """Load a folder or a hub name. Blocks for seconds. Raises `ModelFilesError`."""
+        import torch
+
+        torch.set_num_threads(threads)
+        return cls(load_weights(model, _cross_encoder), name_of(model), max_concurrent=max_concurrent)
+
+    async def scores(self, query: str, texts: Sequence[str]) -> list[float]:
+        """Return one score per text: sigmoid, 0..1, higher is better, in the order given."""
+        if not texts:
+            return []
+        slot = self._slot()
+        await slot.acquire()
+        stop = threading.Event()
+        work = asyncio.ensure_future(asyncio.to_thread(self._predict, query, texts, stop))
+        # Released when the thread is done, not when its caller leaves: an abandoned batch still holds the processor.
+        work.add_done_callback(lambda _: slot.release())
+        try:
+            return await asyncio.shield(work)
+        finally:
+            stop.set()
+
+    def state(self) -> ComponentState:
+        return ComponentState(name="reranker", ok=True, detail=f"{self.name} sha256:{self.sha256[:12]}")
+
+    def _slot(self) -> asyncio.Semaphore:
+        return self._slots.setdefault(asyncio.get_running_loop(), asyncio.Semaphore(self._max_concurrent))
+
+    def _predict(self, query: str, texts: Sequence[str], stop: threading.Event) -> list[float]:
+        """Score in batches until done or stopped; what a stopped run returns is read by no one."""
+        scores = [0.0] * len(texts)
+        # Longest first: neighbours of like length waste the least padding.
+        order = sorted(range(len(texts)), key=lambda i: len(texts[i]), reverse=True)
+        for start in range(0, len(order), BATCH_SIZE):
+            if stop.is_set():
+                break
+            batch = order[start : start + BATCH_SIZE]
+            for i, score in zip(batch, self._predict_batch(query, [texts[i] for i in batch]), strict=True):
+                scores[i] = score
+        return scores
+
+    def _predict_batch(self, query: str, texts: list[str]) -> list[float]:
+        import torch
+
+        predicted = self._model.predict(
+            [(query, text) for text in texts],
+            batch_size=BATCH_SIZE,
+            show_progress_bar=False,
+            # Explicit: the activation a model's files ask for may be none, and a raw logit is no 0..1 score.
+            activation_fn=torch.nn.Sigmoid(),
+            convert_to_numpy=True,
+        )
+        scores = [float(score) for score in predicted]
+        if not all(math.isfinite(score) for score in scores):
+            raise ModelFilesError(f"The reranker {self.name!r} gives scores that are no numbers: choose another model.")
+        return scores
+
+
+def _cross_encoder(model: str, local_files_only: bool) -> "CrossEncoder":
+    # Imported here: the library takes seconds to import, and a command that ranks nothing should not wait for it.
+    from sentence_transformers import CrossEncoder
+
+    encoder: CrossEncoder = CrossEncoder(model, device="cpu", local_files_only=local_files_only)
+    return encoder

@@ -1,0 +1,67 @@
+"""A uvicorn server that ends its runs before it waits for their streams, and leaves a note of where it listens."""
+
+import json
+import os
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import uvicorn
+from fastapi import FastAPI
+
+from service.errors import OperatorError
+from service.graph.run import Runs
+
+SERVER_NOTE = "server.json"
+
+
+class Server(uvicorn.Server):
+    """Uvicorn waits for open streams at shutdown: the runs are ended first, each with its terminal event."""
+
+    def __init__(self, config: uvicorn.Config, runs: Runs) -> None:
+        super().__init__(config)
+        self._runs = runs
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        await self._runs.close()
+        await super().shutdown(sockets)
+
+
+def make_server(app: FastAPI, runs: Runs, host: str, port: int) -> Server:
+    config = uvicorn.Config(
+        app, host=host, port=port, log_config=None, access_log=False, timeout_graceful_shutdown=10, server_header=False
+    )
+    return Server(config, runs)
+
+
+def check_port(host: str, port: int) -> None:
+    """Raises `OperatorError` before any slow work when the port cannot be had."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with socket.socket(family, socket.SOCK_STREAM) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((host, port))
+        except OSError as error:
+            raise OperatorError(
+                f"Cannot listen on {host}:{port} ({error.strerror}). Choose another port, for example PORT=8123."
+            ) from None
+
+
+@contextmanager
+def server_note(data_dir: Path, url: str) -> Iterator[None]:
+    """Say in DATA_DIR where the server listens, so that `gatehouse ask` finds it; take the note away at the end."""
+    note = data_dir / SERVER_NOTE
+    note.write_text(json.dumps({"url": url, "pid": os.getpid()}), encoding="utf-8")
+    try:
+        yield
+    finally:
+        note.unlink(missing_ok=True)
+
+
+def running_server(data_dir: Path) -> str:
+    """The URL that a server on this DATA_DIR left, or "". It may be stale: ask it before relying on it."""
+    try:
+        return str(json.loads((data_dir / SERVER_NOTE).read_text(encoding="utf-8"))["url"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return ""

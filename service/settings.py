@@ -1,0 +1,96 @@
+"""Every setting of the service, in one place, read once by the commands. Nothing else looks at the environment.
+
+A value out of bounds, or an unknown key in `.env`, is refused at start. The README's table is generated from here.
+"""
+
+from pathlib import Path
+from typing import Literal
+
+from pydantic import Field, SecretStr, ValidationError
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from service.errors import OperatorError
+
+DEFAULT_HANDOFF = "Please ask the practice's knowledge team, who can look further and add what is missing."
+
+
+class Settings(BaseSettings):
+    model_config = SettingsConfigDict(env_file=".env", extra="forbid", frozen=True, env_ignore_empty=True)
+
+    # Where it listens and what it keeps
+    HOST: str = Field("127.0.0.1", description="Address to listen on.")
+    PORT: int = Field(8000, ge=1, le=65535, description="Port to listen on.")
+    PUBLIC_URL: str = Field("", description="Base of links to this server, where a proxy changes it.")
+    DATA_DIR: Path = Field(Path("data"), description="Folder of the store, the threads and the snapshots.")
+    MILVUS_URI: str = Field("", description="Milvus server; empty means Milvus Lite in DATA_DIR.")
+    MILVUS_TOKEN: SecretStr = Field(SecretStr(""), description="`user:password` or token of the Milvus server.")
+    MILVUS_TIMEOUT_S: float = Field(10, gt=0, le=120, description="Time limit of one call to Milvus.")
+
+    # Retrieval
+    EMBEDDING_MODEL: str = Field(
+        "all-MiniLM-L6-v2", description="Embedder: the packaged all-MiniLM-L6-v2, a hub name or a folder."
+    )
+    RERANKER_MODEL: str = Field(
+        "cross-encoder/ms-marco-MiniLM-L6-v2", description="Cross-encoder: a hub name, a folder, or `keep-order`."
+    )
+    RERANK_CONCURRENCY: int = Field(1, ge=1, le=16, description="Reranks that run at the same time.")
+    TORCH_THREADS: int = Field(2, ge=1, le=64, description="Threads of torch; more than free cores is slower.")
+    RETRIEVE_K: int = Field(40, ge=1, le=200, description="Candidates taken from the store.")
+    TOP_N: int = Field(6, ge=1, le=20, description="Passages kept after the rerank.")
+
+    # Gates
+    GRADE_MODE: Literal["each", "batch"] = Field("each", description="One model call per passage, or one for all.")
+    GRADE_CONCURRENCY: int = Field(6, ge=1, le=32, description="Grading calls of one run at the same time.")
+    MAX_REWRITES: int = Field(1, ge=0, le=5, description="Rewrites of the query in one run.")
+    MAX_REGEN: int = Field(1, ge=0, le=5, description="Further drafts after one that is not grounded.")
+    ON_UNGROUNDED: Literal["warn", "refuse"] = Field(
+        "warn", description="When the caps are exhausted: show the draft with a warning, or refuse."
+    )
+    HANDOFF_TEXT: str = Field(DEFAULT_HANDOFF, max_length=500, description="Whom to ask, said in every refusal.")
+    RUN_DEADLINE_S: float = Field(180, gt=0, le=3600, description="Time limit of one run.")
+
+    # Models
+    MODEL_PROVIDER: Literal["auto", "claude", "quote"] = Field(
+        "auto", description="`auto` takes Claude where a key or a base URL is set, else Quote."
+    )
+    MODEL_FALLBACK: Literal["none", "quote"] = Field(
+        "none", description="`quote` answers with quotes when the model API is down before the first token."
+    )
+    ANSWER_MODEL: str = Field("claude-sonnet-5-5", description="Model that condenses, rewrites and writes.")
+    GATE_MODEL: str = Field("claude-haiku-5-5", description="Model that grades and judges.")
+    ANTHROPIC_API_KEY: SecretStr = Field(SecretStr(""), description="Key of the Messages API.")
+    ANTHROPIC_BASE_URL: str = Field("", description="Any server that speaks the Messages API.")
+    ANSWER_MAX_TOKENS: int = Field(16_000, ge=64, le=64000, description="Longest answer, a model's thinking included.")
+    MODEL_SILENCE_S: float = Field(30, gt=0, le=600, description="Longest gap between two bytes of the model API.")
+
+    # The wire
+    PING_S: float = Field(15, gt=0, le=15, description="Longest silence of a stream before a ping.")
+    MAX_BODY_BYTES: int = Field(65_536, ge=1024, le=1_048_576, description="Largest request body.")
+    MAX_RUNS: int = Field(64, ge=1, le=10_000, description="Runs at the same time; one more is told to wait.")
+
+    def milvus_uri(self) -> str:
+        return self.MILVUS_URI or str(self.DATA_DIR / "milvus.db")
+
+    def provider(self) -> Literal["claude", "quote"]:
+        if self.MODEL_PROVIDER != "auto":
+            return self.MODEL_PROVIDER
+        return "claude" if self.ANTHROPIC_API_KEY.get_secret_value() or self.ANTHROPIC_BASE_URL else "quote"
+
+
+def load_settings() -> Settings:
+    """Read the environment and `.env`. Raises `OperatorError` that names each bad key and what is wrong with it."""
+    try:
+        return Settings()
+    except ValidationError as error:
+        lines = [f"{'.'.join(str(part) for part in item['loc'])}: {item['msg']}" for item in error.errors()]
+        raise OperatorError("These settings are not usable:\n  " + "\n  ".join(lines)) from None
+
+
+def settings_table() -> str:
+    """The settings as a Markdown table, in the order of the class."""
+    rows = ["| setting | default | meaning |", "| --- | --- | --- |"]
+    for name, info in Settings.model_fields.items():
+        default = info.default
+        shown = "" if isinstance(default, SecretStr) or default == "" else f"`{default}`"
+        rows.append(f"| `{name}` | {shown} | {info.description} |")
+    return "\n".join(rows) + "\n"

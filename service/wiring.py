@@ -1,0 +1,207 @@
+"""The composition root: the one place that knows concrete classes. What it opens, it closes."""
+
+import asyncio
+import logging
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
+from langgraph.store.sqlite.aio import AsyncSqliteStore
+
+from service.api.deps import ApiState
+from service.api.present import Presenter
+from service.graph.build import build_graph
+from service.graph.history import History
+from service.graph.run import Runs
+from service.graph.state import Limits, Services
+from service.knowledge.embed import Embedder
+from service.knowledge.ingest import Ingestor
+from service.knowledge.milvus import MilvusKnowledge
+from service.knowledge.snapshots import Snapshots
+from service.knowledge.sources import SourceRegistry
+from service.links import Links
+from service.llm.claude import Claude
+from service.llm.fallback import WithFallback
+from service.llm.quote import Quote
+from service.model import ComponentState
+from service.ports import AnswerModel, Reranker
+from service.rerank.choose import load_reranker
+from service.rerank.similarity import EmbeddingSimilarity
+from service.settings import Settings
+from service.web.off import NoWeb
+
+logger = logging.getLogger(__name__)
+
+Progress = Callable[[str], None]
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Store:
+    """What ingesting needs: the embedder, the index and the snapshots."""
+
+    embedder: Embedder
+    knowledge: MilvusKnowledge
+    snapshots: Snapshots
+    registry: SourceRegistry
+    ingestor: Ingestor
+
+
+@dataclass(frozen=True, slots=True)
+class Gatehouse:
+    """The whole service, opened."""
+
+    store: Store
+    services: Services
+    runs: Runs
+    history: History
+    api: ApiState
+
+
+def public_url(settings: Settings) -> str:
+    """The base of links to this server."""
+    host = {"0.0.0.0": "127.0.0.1", "::": "127.0.0.1"}.get(settings.HOST, settings.HOST)
+    return settings.PUBLIC_URL.rstrip("/") or f"http://{host}:{settings.PORT}"
+
+
+@asynccontextmanager
+async def open_store(settings: Settings, progress: Progress) -> AsyncIterator[Store]:
+    """Open the embedder, Milvus and the snapshots. Raises `OperatorError` or `KnowledgeBaseError`."""
+    settings.DATA_DIR.mkdir(parents=True, exist_ok=True)
+    embedder = await timed("loading the embedding model", progress, lambda: load_embedder(settings))
+    async with AsyncExitStack() as stack:
+        began = time.perf_counter()
+        knowledge = await MilvusKnowledge.open(
+            settings.milvus_uri(),
+            token=settings.MILVUS_TOKEN.get_secret_value(),
+            embedder=embedder,
+            timeout_s=settings.MILVUS_TIMEOUT_S,
+        )
+        stack.push_async_callback(knowledge.close)
+        progress(f"opening the store: {time.perf_counter() - began:.1f} s")
+        snapshots = Snapshots(settings.DATA_DIR / "snapshots")
+        registry = SourceRegistry(settings.DATA_DIR / "sources.json")
+        ingestor = Ingestor(
+            knowledge, snapshots, registry, count_tokens=embedder.count_tokens, max_tokens=embedder.max_tokens
+        )
+        yield Store(embedder, knowledge, snapshots, registry, ingestor)
+
+
+@asynccontextmanager
+async def open_gatehouse(settings: Settings, progress: Progress, site: Path | None = None) -> AsyncIterator[Gatehouse]:
+    """Open everything that answering needs. `site` is a folder to serve under /site/."""
+    async with AsyncExitStack() as stack:
+        store = await stack.enter_async_context(open_store(settings, progress))
+        reranker = await timed("loading the reranker", progress, lambda: load_the_reranker(settings))
+        threads_file = str(settings.DATA_DIR / "threads.db")
+        checkpointer = await stack.enter_async_context(AsyncSqliteSaver.from_conn_string(threads_file))
+        listing = await stack.enter_async_context(
+            AsyncSqliteStore.from_conn_string(str(settings.DATA_DIR / "listing.db"))
+        )
+        await listing.setup()
+        similarity = EmbeddingSimilarity(store.embedder)
+        services = Services(store.knowledge, reranker, similarity, NoWeb(), store.snapshots, limits_of(settings))
+        model_for_run = await choose_model(settings, Quote(similarity), stack)
+        graph = build_graph(checkpointer)
+        history = History(graph, checkpointer, listing)
+        runs = Runs(
+            graph,
+            history,
+            services,
+            model_for_run,
+            deadline_s=settings.RUN_DEADLINE_S,
+            max_runs=settings.MAX_RUNS,
+        )
+        stack.push_async_callback(runs.close)
+        api = api_state_of(settings, store, services, runs, history, model_for_run, site)
+        warn_at_start([reranker.state(), model_for_run().state()])
+        yield Gatehouse(store, services, runs, history, api)
+
+
+def load_embedder(settings: Settings) -> Embedder:
+    return Embedder.load(settings.EMBEDDING_MODEL, threads=settings.TORCH_THREADS)
+
+
+def load_the_reranker(settings: Settings) -> Reranker:
+    return load_reranker(
+        settings.RERANKER_MODEL, threads=settings.TORCH_THREADS, max_concurrent=settings.RERANK_CONCURRENCY
+    )
+
+
+def limits_of(settings: Settings) -> Limits:
+    return Limits(
+        retrieve_k=settings.RETRIEVE_K,
+        top_n=settings.TOP_N,
+        grade_mode=settings.GRADE_MODE,
+        grade_concurrency=settings.GRADE_CONCURRENCY,
+        max_rewrites=settings.MAX_REWRITES,
+        max_regen=settings.MAX_REGEN,
+        on_ungrounded=settings.ON_UNGROUNDED,
+        handoff_text=settings.HANDOFF_TEXT,
+    )
+
+
+async def choose_model(settings: Settings, quote: Quote, stack: AsyncExitStack) -> Callable[[], AnswerModel]:
+    """The model that each run gets. The fallback is made per run: once it has switched, that run stays switched."""
+    if settings.provider() == "quote":
+        return lambda: quote
+    claude = Claude.connect(
+        api_key=settings.ANTHROPIC_API_KEY.get_secret_value(),
+        base_url=settings.ANTHROPIC_BASE_URL,
+        answer_model=settings.ANSWER_MODEL,
+        gate_model=settings.GATE_MODEL,
+        max_tokens=settings.ANSWER_MAX_TOKENS,
+        gap_timeout_s=settings.MODEL_SILENCE_S,
+    )
+    stack.push_async_callback(claude.aclose)
+    if settings.MODEL_FALLBACK == "quote":
+        return lambda: WithFallback(claude, quote)
+    return lambda: claude
+
+
+def api_state_of(
+    settings: Settings,
+    store: Store,
+    services: Services,
+    runs: Runs,
+    history: History,
+    model_for_run: Callable[[], AnswerModel],
+    site: Path | None,
+) -> ApiState:
+    async def readiness() -> list[ComponentState]:
+        return [
+            await store.knowledge.state(),
+            services.reranker.state(),
+            model_for_run().state(),
+            services.web.state(),
+        ]
+
+    return ApiState(
+        runs=runs,
+        history=history,
+        knowledge=store.knowledge,
+        snapshots=store.snapshots,
+        presenter=Presenter(Links(store.registry.base_url, public_url(settings))),
+        readiness=readiness,
+        max_body_bytes=settings.MAX_BODY_BYTES,
+        ping_s=settings.PING_S,
+        site=site,
+    )
+
+
+async def timed(what: str, progress: Progress, work: Callable[[], T]) -> T:
+    progress(f"{what} ...")
+    began = time.perf_counter()
+    result = await asyncio.to_thread(work)
+    progress(f"{what}: {time.perf_counter() - began:.1f} s")
+    return result
+
+
+def warn_at_start(states: list[ComponentState]) -> None:
+    for state in states:
+        if state.warning:
+            logger.warning("%s: %s", state.name, state.warning)

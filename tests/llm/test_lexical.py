@@ -1,0 +1,86 @@
+"""What Quote does with words alone."""
+
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from service.llm.lexical import carry_topic, coverage, enrich, is_follow_up, names, terms, units
+from tests.fakes import passage
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "What about joint accounts?",
+        "And for category B?",
+        "Does it apply to trusts?",
+        "How long is that?",
+        "Why?",
+        "Is it the same if the provider is our sister company?",
+    ],
+)
+def test_a_question_that_leans_on_the_turn_before_is_a_follow_up(question: str) -> None:
+    assert is_follow_up(question)
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "How often must a firm reconcile its client money records?",
+        "Which documents identify a trust under standard due diligence?",
+        "When must a complaint be answered, and what must the letter say about the Ombuds Office?",
+        "Must a firm tell a retail client when it changes the terms that apply to them?",
+    ],
+)
+def test_a_question_that_names_its_topic_stands_alone(question: str) -> None:
+    assert not is_follow_up(question)
+
+
+def test_the_topic_of_the_turn_before_is_carried_without_repeating_what_was_said() -> None:
+    carried = carry_topic("How often must a firm reconcile client money?", "What about client accounts?")
+    assert carried == "What about client accounts? (firm reconcile money)"
+
+
+def test_a_rewrite_adds_the_words_of_the_headings_that_came_back() -> None:
+    rewritten = enrich("cash of customers", "cash of customers", [passage(1), passage(2)])
+    assert rewritten.startswith("cash of customers ")
+    assert "rulebook" in rewritten
+
+
+def test_words_that_differ_only_in_their_ending_count_as_covered() -> None:
+    assert coverage("Which firms reconcile accounts?", "A firm reconciled its account.") == 1.0
+    assert coverage("Which firms reconcile accounts?", "Nothing of the kind.") == 0.0
+    assert coverage("and of the", "anything") == 0.0
+
+
+def test_figures_dates_and_identifiers_are_names() -> None:
+    assert names("Is Form OUT-2 due before 1 July 2031, or MC 15,000 short?") == {
+        "out-2",
+        "1",
+        "2031",
+        "15,000",
+    } or names("Is Form OUT-2 due before 1 July 2031?") == {"out-2", "1", "2031"}
+
+
+@given(st.text(max_size=600))
+def test_units_cover_every_character_that_is_not_white_space(text: str) -> None:
+    cut = units(text)
+    assert all(start < end for start, end in cut)
+    assert all(first[1] <= second[0] for first, second in pairwise(cut))
+    covered = "".join(text[start:end] for start, end in cut)
+    assert "".join(covered.split()) == "".join(text.split())
+
+
+def test_a_lead_in_stays_with_the_items_it_introduces() -> None:
+    items = "(a) keep a record of each transfer;\n(b) tell the client."
+    text = f"A firm must:\n{items}\nThe MFCA may ask for the record and a firm must send it within two business days."
+    first, *rest = [text[start:end] for start, end in units(text)]
+    assert first.startswith("A firm must:")
+    assert first.endswith("(b) tell the client.")
+    assert len(rest) == 1
+
+
+def test_terms_leave_out_words_that_carry_no_meaning() -> None:
+    assert terms("What must the firms have done?") == ["firm"]

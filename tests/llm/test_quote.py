@@ -1,0 +1,60 @@
+"""Quote says only what its sources say, or nothing."""
+
+from collections.abc import Sequence
+
+from service.citations.quotes import check
+from service.llm.quote import Quote, Thresholds
+from service.model import ABSTAIN, Source, Usage
+from tests.fakes import FixedReranker, passage
+
+RULES = [
+    Source(
+        1, passage(1, "A firm must reconcile each day.\nThe MFCA may ask for the “record” at any time it chooses."), 0.9
+    ),
+    Source(4, passage(2, "CM 2.1 R A firm must keep\u00a0the record for five years after the end of the matter."), 0.8),
+]
+
+
+def quoting(relevant: float = 0.3, score: float = 0.5) -> Quote:
+    return Quote(FixedReranker(lambda *_: score), Thresholds(relevant, relevant, relevant))
+
+
+async def written(quote: Quote, question: str, sources: Sequence[Source] = RULES) -> str:
+    return "".join([text async for text in quote.answer(question, sources, "", Usage())])
+
+
+async def test_every_sentence_is_verbatim_in_quotation_marks_and_cited() -> None:
+    answer = await written(quoting(), "How long must a firm keep the record?")
+    drafts = check(answer, RULES)
+    assert drafts
+    assert all(draft.status == "verified" for draft in drafts)
+    assert "for five years after the end" in answer
+    assert "[[4]]" in answer
+
+
+async def test_it_abstains_when_nothing_is_close_enough() -> None:
+    assert await written(quoting(relevant=0.99), "How long must a firm keep the record?") == ABSTAIN
+
+
+async def test_it_grades_by_evidence_and_says_what_was_missing() -> None:
+    grades = await quoting().grade("How long to keep Form X-9?", [RULES[1].passage], Usage())
+    assert grades[0].result == "fail"
+    assert "x-9" in grades[0].words
+    grades = await quoting().grade("How long must the record be kept?", [RULES[1].passage], Usage())
+    assert grades[0].result == "pass"
+
+
+async def test_its_grounded_gate_is_a_verbatim_check() -> None:
+    answer = await written(quoting(), "How long must a firm keep the record?")
+    said = await quoting().judge_grounded("", answer, RULES, Usage())
+    assert said.result == "pass"
+    said = await quoting().judge_grounded("", answer.replace("five", "six"), RULES, Usage())
+    assert said.result == "fail"
+
+
+async def test_no_model_call_is_counted() -> None:
+    usage = Usage()
+    quote = quoting()
+    await quote.grade("q", [RULES[0].passage], usage)
+    await quote.judge_answers("q", "a", usage)
+    assert usage.model_calls == 0
