@@ -108,6 +108,4 @@ class Terminal:
 def verdict_line(event: Event) -> str:
     verdicts = ", ".join(f"{item['gate']} {item['result']}" for item in event["verdicts"])
     attempts = 1 + event["rewrites"] + event["regens"]
-    return (
-        f"{verdicts or 'no verdicts'}; attempt {attempts}; thread time {event['timings'].get('total', 0) / 1000:.1f} s"
-    )
+    return f"{verdicts or 'no verdicts'}; attempt {attempts}; {event['timings']['total'] / 1000:.1f} s"

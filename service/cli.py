@@ -92,6 +92,7 @@ async def ingest_sample(store: Any) -> None:
 async def ingest_into(
     store: Any, paths: list[str], source: str, kind: Kind, base_url: str, *, prune: bool = True, dry_run: bool = False
 ) -> None:
+    progress(f"reading {source} ...")
     with say.status(f"ingesting {source} ...") as status:
 
         def shown(name: str, done: int, total: int) -> None:

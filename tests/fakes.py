@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -84,7 +84,7 @@ class ScriptedModel:
         count = await self._asked("rewrite", tried, usage)
         return f"{question} rewritten {count + 1} after {len(seen)}"
 
-    async def answer(self, question: str, sources: Sequence[Source], feedback: str, usage: Usage) -> AsyncIterator[str]:
+    async def answer(self, question: str, sources: Sequence[Source], feedback: str, usage: Usage) -> AsyncGenerator[str, None]:
         count = await self._asked("answer", f"{question}|{feedback}", usage)
         said = self.draft(count, sources)
         text = said if isinstance(said, str) else (said.args[1] if len(said.args) > 1 else "")

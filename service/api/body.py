@@ -28,7 +28,7 @@ class BodyTimeout(CallerError):
     retryable = True
 
 
-async def read_json(request: Request, model: type[Body], max_bytes: int) -> Body:
+async def read_json(request: Request, model: type[Body], max_bytes: int, timeout_s: float = BODY_TIMEOUT_S) -> Body:
     """Read and validate a JSON body, strictly.
 
     Raises `UnsupportedMediaType`, `BodyTooLarge`, `BodyTimeout` or `InvalidRequest`.
@@ -38,7 +38,7 @@ async def read_json(request: Request, model: type[Body], max_bytes: int) -> Body
         raise UnsupportedMediaType("Send the request as JSON, with Content-Type: application/json.")
     if request.headers.get("content-encoding", "identity").lower() != "identity":
         raise UnsupportedMediaType("Send the body without a Content-Encoding.")
-    return parse(await read_bytes(request, max_bytes), model)
+    return parse(await read_bytes(request, max_bytes, timeout_s), model)
 
 
 def parse(raw: bytes | str, model: type[Body]) -> Body:
@@ -49,18 +49,18 @@ def parse(raw: bytes | str, model: type[Body]) -> Body:
         raise InvalidRequest(explain(error)) from None
 
 
-async def read_bytes(request: Request, max_bytes: int) -> bytes:
+async def read_bytes(request: Request, max_bytes: int, timeout_s: float) -> bytes:
     chunks: list[bytes] = []
     size = 0
     try:
-        async with asyncio.timeout(BODY_TIMEOUT_S):
+        async with asyncio.timeout(timeout_s):
             async for chunk in request.stream():
                 size += len(chunk)
                 if size > max_bytes:
                     raise BodyTooLarge(f"The body is larger than {max_bytes} bytes.")
                 chunks.append(chunk)
     except TimeoutError:
-        raise BodyTimeout(f"The body did not arrive within {BODY_TIMEOUT_S:.0f} s.") from None
+        raise BodyTimeout(f"The body did not arrive within {timeout_s:g} s.") from None
     return b"".join(chunks)
 
 

@@ -43,7 +43,7 @@ class ChatRequest(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
 
     question: Question
-    thread_id: str | None = Field(None, pattern=f"^{THREAD_ID.pattern}$")
+    thread_id: str = Field(default_factory=new_thread_id, pattern=f"^{THREAD_ID.pattern}$")
     web_search: bool = False
     skill: str | None = Field(None, max_length=64)
     delivery: Delivery = "draft"
@@ -71,7 +71,7 @@ CHAT_RESPONSES: dict[int | str, dict[str, Any]] = {
 async def chat(request: Request) -> Response:
     """Ask a question. The knowledge base is always searched; the web only with `web_search: true`."""
     api = api_state(request)
-    asked = await read_json(request, ChatRequest, api.max_body_bytes)
+    asked = await read_json(request, ChatRequest, api.max_body_bytes, api.body_timeout_s)
     run = start_run(api.runs, asked, client_of(request))
     if wants_json(request):
         return await whole_answer(run, request, api)
@@ -82,7 +82,7 @@ def start_run(runs: Runs, asked: ChatRequest, client: str) -> Run:
     """Begin the run. Raises `UnknownSkill`, `ThreadBusy` or `Overloaded` before any event."""
     if asked.skill is not None:
         raise UnknownSkill("There is no such skill. GET /skills lists them.")
-    ref = ThreadRef(client, asked.thread_id or new_thread_id())
+    ref = ThreadRef(client, asked.thread_id)
     return runs.start(RunRequest(ref, asked.question, asked.web_search, asked.delivery))
 
 

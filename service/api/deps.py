@@ -7,6 +7,7 @@ from typing import cast
 
 from starlette.requests import HTTPConnection
 
+from service.api.body import BODY_TIMEOUT_S
 from service.api.present import Presenter
 from service.graph.history import History
 from service.graph.run import Runs
@@ -25,6 +26,7 @@ class ApiState:
     readiness: Callable[[], Awaitable[list[ComponentState]]]
     max_body_bytes: int
     ping_s: float
+    body_timeout_s: float = BODY_TIMEOUT_S
     site: Path | None = None
 
 

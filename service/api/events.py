@@ -1,10 +1,25 @@
 """The wire: one JSON object per frame, as POST /chat streams them. Published in the OpenAPI schema."""
 
+import re
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, BeforeValidator, Field
 
 from service.model import CitationStatus, Delivery, Gate, Label, Result, Status, WebStatus
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+def well_formed(text: str) -> str:
+    """Replace each lone surrogate by U+FFFD: it is no character, and UTF-8 has no bytes for it.
+
+    One for one, so that the tokens of a draft still add up to its answer.
+    """
+    return _SURROGATE.sub("\ufffd", text)
+
+
+ModelText = Annotated[str, BeforeValidator(well_formed)]
+"""Text that a model wrote, which may hold anything that JSON escapes can name."""
 
 
 class Frame(BaseModel):
@@ -65,7 +80,7 @@ class SourceItem(BaseModel):
 
 
 class WebItem(BaseModel):
-    query: str
+    query: ModelText
     status: WebStatus
 
 
@@ -82,7 +97,7 @@ class TokenFrame(Frame):
     """A piece of the answer; a marker `[[n]]` is never split over two."""
 
     type: Literal["token"] = "token"
-    text: str
+    text: ModelText
 
 
 class ResetFrame(Frame):
@@ -131,7 +146,7 @@ class Answer(BaseModel):
 
     run_id: str
     status: Status
-    answer: str
+    answer: ModelText
     html: str
     warning: str
     citations: list[CitationItem]

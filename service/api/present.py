@@ -17,6 +17,7 @@ from service.api.events import (
     TokenFrame,
     VerdictFrame,
     WebItem,
+    well_formed,
 )
 from service.citations.render import render_answer
 from service.graph.events import Done, Event, Failed, GateVerdict, Reset, Sources, Stage, Started, Token, Told
@@ -96,5 +97,5 @@ class Presenter:
             first_link.setdefault(citation.n, citation.link)
         kept = {key: value for key, value in turn.items() if key in Answer.model_fields}
         return Answer.model_validate(
-            {**kept, "html": render_answer(turn["answer"], first_link), "citations": citations}
+            {**kept, "html": render_answer(well_formed(turn["answer"]), first_link), "citations": citations}
         )

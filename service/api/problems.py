@@ -4,8 +4,10 @@ import logging
 from typing import Any
 
 from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 from starlette.responses import JSONResponse
 
 from service.errors import GatehouseError
@@ -46,7 +48,21 @@ def add_error_handlers(app: FastAPI) -> None:
     async def ours(request: Request, error: GatehouseError) -> JSONResponse:
         if error.status >= 500:
             logger.warning("request failed path=%s code=%s message=%s", request.url.path, error.code, error)
-        return problem(error.status, error.code, str(error), error.retryable)
+        answer = problem(error.status, error.code, str(error), error.retryable)
+        if error.status == 408:
+            # A body that trickles on would hold the connection for as long as it likes.
+            answer.headers["Connection"] = "close"
+        return answer
+
+    @app.exception_handler(RequestValidationError)
+    async def parameters(request: Request, error: RequestValidationError) -> JSONResponse:  # noqa: ARG001
+        where = sorted({str(item["loc"][-1]) for item in error.errors()})
+        return problem(422, "invalid_request", f"Not valid: {', '.join(where)}.")
+
+    @app.exception_handler(ClientDisconnect)
+    async def gone(request: Request, error: ClientDisconnect) -> JSONResponse:  # noqa: ARG001
+        """The reader left before the body was whole: no one reads this, and it is no fault of ours to log."""
+        return problem(400, "client_gone", "The connection was closed before the body had arrived.")
 
     @app.exception_handler(HTTPException)
     async def http(request: Request, error: HTTPException) -> JSONResponse:  # noqa: ARG001 - Starlette's signature

@@ -7,7 +7,7 @@ from service.api.auth import client_of
 from service.api.deps import api_state
 from service.api.problems import ERRORS
 
-router = APIRouter(prefix="/runs", responses={404: ERRORS[404]})
+router = APIRouter(prefix="/runs", responses={404: ERRORS[404], 422: ERRORS[422]})
 
 
 class Stopping(BaseModel):

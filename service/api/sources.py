@@ -16,7 +16,7 @@ from service.errors import NotFound
 from service.knowledge.snapshots import Snapshot
 from service.model import LABELS, Label, Span
 
-router = APIRouter(prefix="/sources", responses={404: ERRORS[404]})
+router = APIRouter(prefix="/sources", responses={404: ERRORS[404], 422: ERRORS[422]})
 
 QUOTE_ID = ' id="quote"'
 NOT_FOUND = "There is no such source."

@@ -1,6 +1,7 @@
 """Server-sent events over one response: frames, pings in silence, and a watch on the reader."""
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator
 
 from starlette.responses import Response
@@ -8,8 +9,10 @@ from starlette.types import Receive, Scope, Send
 
 from service.api.events import Frame
 from service.api.present import Presenter
-from service.graph.events import Terminal
-from service.graph.run import Run
+from service.graph.events import Terminal, Told
+from service.graph.run import INTERNAL, Run
+
+logger = logging.getLogger(__name__)
 
 HEADERS = {
     "Content-Type": "text/event-stream; charset=utf-8",
@@ -36,8 +39,17 @@ async def frames(run: Run, presenter: Presenter, ping_s: float) -> AsyncIterator
         except TimeoutError:
             yield PING
             continue
-        ended = isinstance(told.event, Terminal)
-        yield encode(presenter.frame(told, run.run_id))
+        frame, ended = encoded(told, run, presenter)
+        yield frame
+
+
+def encoded(told: Told, run: Run, presenter: Presenter) -> tuple[bytes, bool]:
+    """The event's bytes, and whether the stream ends with it. An event without a wire form is a bug, and the end."""
+    try:
+        return encode(presenter.frame(told, run.run_id)), isinstance(told.event, Terminal)
+    except Exception:
+        logger.exception("event has no wire form run_id=%s seq=%s", run.run_id, told.seq)
+        return encode(presenter.frame(Told(told.seq, told.attempt, INTERNAL), run.run_id)), True
 
 
 class EventStream(Response):

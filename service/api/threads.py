@@ -8,13 +8,13 @@ from pydantic import BaseModel, ConfigDict, Field
 from service.api.auth import client_of
 from service.api.body import read_json
 from service.api.deps import ApiState, api_state
-from service.api.events import Answer, SourceItem, WebItem
+from service.api.events import Answer, ModelText, SourceItem, WebItem
 from service.api.problems import ERRORS
-from service.errors import NotFound, ThreadBusy
+from service.errors import NotFound
 from service.model import StoredSource, Turn
 from service.threads import THREAD_ID, ThreadRef
 
-router = APIRouter(prefix="/threads", responses={404: ERRORS[404]})
+router = APIRouter(prefix="/threads", responses={404: ERRORS[404], 422: ERRORS[422]})
 
 Skill = Annotated[str, Query(max_length=64)]
 
@@ -36,7 +36,7 @@ class TurnItem(Answer):
     """A turn as it was answered: the same numbers, quotes and statuses as the stream gave."""
 
     question: str
-    standalone: str
+    standalone: ModelText
     asked_at: str
     web_search: bool
     web: WebItem
@@ -97,7 +97,7 @@ def turn_item(api: ApiState, turn: Turn, registry: list[StoredSource]) -> TurnIt
 @router.patch("/{thread_id}", responses=ERRORS)
 async def rename_thread(request: Request, thread_id: str, skill: Skill = "") -> ThreadItem:
     api = api_state(request)
-    renamed = await read_json(request, Rename, api.max_body_bytes)
+    renamed = await read_json(request, Rename, api.max_body_bytes, api.body_timeout_s)
     summary = await api.history.rename(thread_ref(request, thread_id, skill), renamed.title)
     return ThreadItem.model_validate(summary, from_attributes=True)
 
@@ -106,9 +106,8 @@ async def rename_thread(request: Request, thread_id: str, skill: Skill = "") -> 
 async def erase_thread(request: Request, thread_id: str, skill: Skill = "") -> Erased:
     """Erase the conversation. A thread that is still answering is not erased: stop it first."""
     api, ref = api_state(request), thread_ref(request, thread_id, skill)
-    if api.runs.busy(ref):
-        raise ThreadBusy("This thread is still answering. Stop it, then erase it.")
-    await api.history.erase(ref)
+    with api.runs.holding(ref):
+        await api.history.erase(ref)
     return Erased(thread_id=thread_id, erased=True)
 
 

@@ -5,7 +5,8 @@ The order of the end is fixed: checkpoint, list of threads, lock released, then 
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
@@ -19,7 +20,7 @@ from service.graph.history import History, config_of
 from service.graph.routing import recursion_limit
 from service.graph.state import Deps, Services, request_state
 from service.graph.transcript import Transcript
-from service.model import Delivery, warnings_of
+from service.model import Delivery, Turn, warnings_of
 from service.ports import AnswerModel
 from service.threads import ThreadRef, new_run_id
 
@@ -109,11 +110,9 @@ class Runs:
         """Take the thread's lock and begin. Raises `ThreadBusy` or `Overloaded` before anything has happened."""
         if self._closing or len(self._active) >= self._max_runs:
             raise Overloaded("Too many answers are being written at the moment. Please try again shortly.")
-        if request.ref.key in self._busy:
-            raise ThreadBusy("This thread is still answering. Wait for it to end, or stop it, then ask again.")
+        self._take(request.ref)
         run = Run(new_run_id(), request, datetime.now(UTC).isoformat(timespec="seconds"))
         self._active[run.run_id] = run
-        self._busy.add(request.ref.key)
         run.task = asyncio.create_task(self._drive(run), name=run.run_id)
         # A task that is cancelled before its first step never runs a line of `_drive`.
         run.task.add_done_callback(lambda _: self._end(run, run.stopped_by))
@@ -129,6 +128,20 @@ class Runs:
     def busy(self, ref: ThreadRef) -> bool:
         return ref.key in self._busy
 
+    @contextmanager
+    def holding(self, ref: ThreadRef) -> Iterator[None]:
+        """Keep the thread from answering meanwhile. Raises `ThreadBusy` where it is answering."""
+        self._take(ref)
+        try:
+            yield
+        finally:
+            self._busy.discard(ref.key)
+
+    def _take(self, ref: ThreadRef) -> None:
+        if ref.key in self._busy:
+            raise ThreadBusy("This thread is still answering. Wait for it to end, or stop it, then try again.")
+        self._busy.add(ref.key)
+
     async def close(self) -> None:
         """End every run under way with a terminal event, and take no new ones."""
         self._closing = True
@@ -141,11 +154,22 @@ class Runs:
     async def _drive(self, run: Run) -> None:
         try:
             terminal: Terminal = await self._answer(run)
-        except asyncio.CancelledError:
-            terminal = await self._unfinished(run, run.stopped_by)
+        except asyncio.CancelledError as cancelled:
+            await storing_ended(cancelled)
+            terminal = await self._stopped(run)
         except Exception as error:
             terminal = await self._unfinished(run, failure_of(error, run.run_id))
         self._end(run, terminal)
+
+    async def _stopped(self, run: Run) -> Terminal:
+        """How a run that was cancelled ends. What is stored decides: where its turn stands, the stop came too late."""
+        try:
+            turns = (await self._history.state(run.request.ref))["turns"]
+            if turns and turns[-1]["run_id"] == run.run_id:
+                return await self._listed(run, turns)
+        except Exception:
+            logger.exception("thread not read after a stop run_id=%s", run.run_id)
+        return await self._unfinished(run, run.stopped_by)
 
     async def _unfinished(self, run: Run, failed: Failed) -> Failed:
         """What a run without an answer leaves behind: no turn, but the numbers that it has shown keep their meaning."""
@@ -154,6 +178,10 @@ class Runs:
         except Exception:
             logger.exception("numbers not kept run_id=%s", run.run_id)
         return failed
+
+    async def _listed(self, run: Run, turns: list[Turn]) -> Done:
+        await self._history.record(run.request.ref, run.request.question, run.asked_at, len(turns))
+        return Done(turns[-1], tuple(run.transcript.named.values()))
 
     def _end(self, run: Run, terminal: Terminal) -> None:
         """Release the lock, then tell the terminal event; once, whoever comes first."""
@@ -165,13 +193,10 @@ class Runs:
     async def _answer(self, run: Run) -> Done:
         request = run.request
         model = self._model_for_run()
-        run.transcript.tell(self._started(request, model))
+        run.transcript.tell(self._started(run, model))
         deps = Deps(self._services, model, run.transcript, run.run_id, run.asked_at, request.delivery)
         final = await self._within_deadline(request, deps)
-        turns = final["turns"]
-        # The turn is stored: a stop that comes now must not keep the thread out of its client's list.
-        await asyncio.shield(self._history.record(request.ref, request.question, run.asked_at, len(turns)))
-        return Done(turns[-1], tuple(run.transcript.named.values()))
+        return await self._listed(run, final["turns"])
 
     async def _within_deadline(self, request: Request, deps: Deps) -> dict[str, Any]:
         config: RunnableConfig = {**config_of(request.ref), "recursion_limit": recursion_limit(deps.limits)}
@@ -185,7 +210,8 @@ class Runs:
                 raise DeadlineExceeded("The answer took too long and was stopped. Please try again.") from None
             raise
 
-    def _started(self, request: Request, model: AnswerModel) -> Started:
+    def _started(self, run: Run, model: AnswerModel) -> Started:
+        request = run.request
         states = [model.state(), self._services.reranker.state()]
         return Started(
             request.ref.thread_id,
@@ -193,8 +219,15 @@ class Runs:
             self._services.reranker.name,
             request.web_search,
             request.delivery,
-            tuple(warnings_of(states)),
+            run.transcript.not_yet_told(warnings_of(states)),
         )
+
+
+async def storing_ended(cancelled: asyncio.CancelledError) -> None:
+    """Wait for the checkpoint that LangGraph was writing when it was cancelled: it hands the task over in `args`."""
+    under_way = [item for item in cancelled.args if isinstance(item, asyncio.Task)]
+    if under_way:
+        await asyncio.wait(under_way)
 
 
 def failure_of(error: BaseException, run_id: str) -> Failed:

@@ -1,6 +1,7 @@
 """What a run has told its reader so far: it keeps the order that the wire promises."""
 
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterable
 
 from service.graph.events import Event, GateVerdict, Reset, Sources, Stage, Token, Told, WebReport
 from service.model import StoredSource, StoredVerdict, Verdict
@@ -19,10 +20,12 @@ class Transcript:
         self._seq = 0
         self.attempt = 1
         self.shown = ""
-        self.timings: dict[str, float] = {}
+        self._began = time.perf_counter()
+        self._timings: dict[str, float] = {}
         self.verdicts: list[StoredVerdict] = []
         self._sources_sent = False
         self.named: dict[int, StoredSource] = {}
+        self._warned: set[str] = set()
 
     def tell(self, event: Event) -> None:
         self._seq += 1
@@ -32,14 +35,24 @@ class Transcript:
         self.tell(Stage(node, "start"))
 
     def stage_ended(self, node: str, ms: float, n_in: int | None, n_out: int | None, reason: str) -> None:
-        self.timings[node] = round(self.timings.get(node, 0.0) + ms, 1)
+        self._timings[node] = round(self._timings.get(node, 0.0) + ms, 1)
         self.tell(Stage(node, "end", round(ms, 1), n_in, n_out, reason))
 
-    def sources(self, items: list[StoredSource], web: WebReport, warnings: list[str]) -> None:
+    def timings(self) -> dict[str, float]:
+        """Milliseconds by node, all passes added up, and `total` since the run began."""
+        return {**self._timings, "total": round((time.perf_counter() - self._began) * 1000, 1)}
+
+    def sources(self, items: list[StoredSource], web: WebReport, warnings: Iterable[str]) -> None:
         new = tuple(item for item in items if item["n"] not in self.named)
         self.named.update({item["n"]: item for item in new})
         self._sources_sent = True
-        self.tell(Sources(new, web, tuple(warnings)))
+        self.tell(Sources(new, web, self.not_yet_told(warnings)))
+
+    def not_yet_told(self, warnings: Iterable[str]) -> tuple[str, ...]:
+        """Each warning once in a run."""
+        new = tuple(warning for warning in dict.fromkeys(warnings) if warning and warning not in self._warned)
+        self._warned.update(new)
+        return new
 
     def token(self, text: str) -> None:
         if not text:

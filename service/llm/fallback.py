@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import TypeVar
 
 from service.errors import ModelUnavailable
@@ -10,6 +11,8 @@ from service.model import ComponentState, Grade, Judgement, Passage, Source, Tur
 from service.ports import AnswerModel
 
 T = TypeVar("T")
+
+SWITCHED = "The language model did not answer, so this answer is made of verbatim quotes only."
 
 
 class WithFallback:
@@ -80,7 +83,8 @@ class WithFallback:
         return await self._current.judge_answers(question, answer, usage)
 
     def state(self) -> ComponentState:
-        return self._current.state()
+        current = self._current.state()
+        return replace(current, warning=SWITCHED) if self.switched else current
 
     async def _either(self, call: Callable[[AnswerModel, Usage], Awaitable[T]], usage: Usage) -> T:
         model = self._current

@@ -4,7 +4,7 @@ An answer is units of the graded sources (a sentence, a rule with its items), in
 grades and judges; what needs language is done lexically. It counts no model calls: no language model is asked.
 """
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass
 
 from service.citations.grounding import missing_quotations
@@ -73,7 +73,7 @@ class Quote:
         sources: Sequence[Source],
         feedback: str,  # noqa: ARG002 - a quote is not written anew
         usage: Usage,  # noqa: ARG002
-    ) -> AsyncIterator[str]:
+    ) -> AsyncGenerator[str, None]:
         chosen = await self.choose(question, sources)
         if not chosen:
             yield ABSTAIN

@@ -54,7 +54,7 @@ async def assemble_sources(state: State, deps: Deps) -> Outcome:
         sources.append(Source(numbers[key], passage, candidate.score))
     shown = [registry[source.n - 1] for source in sources]
     web = state["web"]
-    warnings = [web.warning] if web.warning else []
+    warnings = [web.warning, deps.model.state().warning]
     deps.transcript.sources(shown, WebReport(web.query, web.status), warnings)
     return Outcome({"sources": sources, "registry": registry}, n_in=len(state["kept"]), n_out=len(sources))
 

@@ -42,7 +42,7 @@ async def generate(state: State, deps: Deps) -> Outcome:
 
     stream = deps.model.answer(state["standalone"], sources, state["feedback"], deps.usage)
     try:
-        async with aclosing(stream) as texts:  # type: ignore[type-var]
+        async with aclosing(stream) as texts:
             async for text in texts:
                 take(gate.feed(text))
     except AnswerCut as stopped:
@@ -74,14 +74,11 @@ async def give_up(state: State, deps: Deps) -> Outcome:
     """Refuse plainly: no citations, and whom to ask (invariant 8)."""
     reason = refusal_reason(state)
     deps.transcript.withdraw(reason)
-    deps.transcript.sources([], WebReport(state["web"].query, state["web"].status), web_warnings(state))
+    web = state["web"]
+    deps.transcript.sources([], WebReport(web.query, web.status), [web.warning, deps.model.state().warning])
     text = f"{REFUSAL} {deps.limits.handoff_text}".strip()
     deps.transcript.token(text)
     return Outcome({"draft": text, "refused": True}, reason=reason)
-
-
-def web_warnings(state: State) -> list[str]:
-    return [state["web"].warning] if state["web"].warning else []
 
 
 def refusal_reason(state: State) -> str:
@@ -124,7 +121,7 @@ async def finalize(state: State, deps: Deps) -> Outcome:
             "output_tokens": deps.usage.output_tokens,
             "cost_usd": round(deps.usage.cost_usd, 6),
         },
-        "timings": dict(deps.transcript.timings),
+        "timings": deps.transcript.timings(),
     }
     return Outcome({"turns": [*state.get("turns", []), turn]}, n_out=len(citations), reason=status)
 

@@ -1,0 +1,99 @@
+"""A whole run with the Claude adapter, over a real socket to a peer that speaks the Messages API."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from service.graph.run import Request
+from service.llm.claude import Claude
+from service.llm.fallback import WithFallback
+from service.llm.quote import Quote, Thresholds
+from service.threads import ThreadRef
+from tests.fakes import FixedReranker, services
+from tests.messages_server import Asked, Behaviour, MessagesServer, fails, running_messages_server, says, says_json
+from tests.running import House
+from tests.wire import assert_grammar, of
+
+CANARY = "CANARY-7719"
+
+
+def honest(asked: Asked) -> Behaviour:
+    """Answers every gate with yes, a canary in each judge's words, and writes one cited sentence."""
+    properties = (asked.schema or {}).get("properties", {})
+    if "relevant" in properties:
+        return says_json({"relevant": "yes", "reason": CANARY})
+    if "supported" in properties:
+        return says_json({"supported": "yes", "problem": CANARY})
+    if "answers" in properties:
+        return says_json({"answers": "yes", "problem": CANARY})
+    return says("The record must be kept for one year [[1]].")
+
+
+@pytest.fixture(name="messages_server")
+async def a_messages_server() -> AsyncIterator[MessagesServer]:
+    async with running_messages_server() as server:
+        yield server
+
+
+@pytest.fixture
+async def claude(messages_server: MessagesServer) -> AsyncIterator[Claude]:
+    model = Claude.connect("key", messages_server.url, answer_model="writer", gate_model="gate")
+    yield model
+    await model.aclose()
+
+
+async def test_a_run_with_claude_is_answered_and_no_judge_is_heard_on_the_wire(
+    tmp_path: Path, messages_server: MessagesServer, claude: Claude
+) -> None:
+    messages_server.respond = honest
+    frames = await House(services(tmp_path), claude).ask()
+    assert_grammar(frames)
+    assert (frames[-1]["status"], frames[-1]["usage"]["model_calls"]) == ("answered", 6 + 1 + 2)
+    assert len(messages_server.asked) == 9
+    assert CANARY not in str(frames)
+    assert frames[-1]["usage"]["input_tokens"] > 0
+
+
+async def test_a_stopped_run_closes_the_model_stream_within_a_second(
+    tmp_path: Path, messages_server: MessagesServer, claude: Claude
+) -> None:
+    def slow(asked: Asked) -> Behaviour:
+        if asked.schema is not None:
+            return honest(asked)
+        return says("word " * 600, gap_s=0.1)
+
+    messages_server.respond = slow
+    house = House(services(tmp_path), claude)
+    run = house.runs.start(Request(ThreadRef("alice", "t1"), "question"))
+    stopped = False
+    async for told in run.events():
+        frame = house.presenter.frame(told, run.run_id)
+        if frame.type == "token" and not stopped:
+            stopped = True
+            run.stop()
+    async with asyncio.timeout(1):
+        await messages_server.asked[-1].broken.wait()
+    assert stopped
+
+
+async def test_the_fallback_answers_with_quotes_when_the_api_is_down_before_the_first_token(
+    tmp_path: Path, messages_server: MessagesServer, claude: Claude
+) -> None:
+    messages_server.respond = lambda _: fails(401)
+    quote = Quote(FixedReranker(lambda *_: 1.0), Thresholds(0.1, 0.1, 0.1))
+    house = House(services(tmp_path), lambda: WithFallback(claude, quote))
+    frames = await house.ask()
+    assert frames[-1]["status"] == "answered"
+    assert all(citation["status"] == "verified" for citation in frames[-1]["citations"])
+    assert any("quote" in warning.lower() for warning in of(frames, "sources")[0]["warnings"])
+
+
+async def test_without_a_fallback_a_model_that_is_down_ends_the_run_in_an_error(
+    tmp_path: Path, messages_server: MessagesServer, claude: Claude
+) -> None:
+    messages_server.respond = lambda _: fails(401)
+    frames = await House(services(tmp_path), claude).ask()
+    assert_grammar(frames)
+    assert (frames[-1]["type"], frames[-1]["code"]) == ("error", "model_unusable")
