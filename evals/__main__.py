@@ -54,7 +54,7 @@ async def fitted(house: House) -> Thresholds:
     """The thresholds with the most right results on the development half; a false answer costs two right ones."""
     questions = [question for question in load_questions() if question.split == "dev"]
     best, best_value = Thresholds(), float("-inf")
-    grid = product((0.4, 0.45, 0.5, 0.55, 0.6, 0.65), (0.0, 0.05, 0.1), (0.0, 0.1), (2, 3), (0.3, 0.5, 0.7, 0.9))
+    grid = product((0.5, 0.55, 0.6, 0.65, 0.7), (0.0, 0.1), (0.0, 0.1), (1, 2, 3), (0.5, 0.7, 0.9))
     for relevant, looser, milder, quotes, share in grid:
         thresholds = Thresholds(relevant, relevant - looser, relevant - milder, quotes, share)
         results = [await house.run(question, thresholds) for question in questions]

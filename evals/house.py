@@ -3,21 +3,21 @@
 import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from pathlib import Path
 
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.store.memory import InMemoryStore
 
-from evals.seed import NOTES, RULEBOOK, Question, Result, rank_of, turns_of
+from evals.seed import Question, Result, rank_of, turns_of
 from service.graph.build import build_graph
 from service.graph.events import Done, Failed, Terminal
 from service.graph.history import History, config_of
 from service.graph.run import Request, Runs
 from service.graph.state import Services
 from service.llm.quote import Quote, Thresholds
-from service.model import Candidate, ComponentState, Kind, Scope
+from service.model import Candidate, ComponentState, Scope
 from service.ports import Reranker
 from service.rerank.similarity import EmbeddingSimilarity
+from service.sample import SAMPLE
 from service.settings import Settings
 from service.threads import ThreadRef
 from service.web.off import NoWeb
@@ -102,13 +102,11 @@ async def open_house(settings: Settings) -> AsyncIterator[House]:
     """Open the product over the sample knowledge base, ingested when it is not there yet."""
     async with AsyncExitStack() as stack:
         store = await stack.enter_async_context(open_store(settings, print_progress))
-        await ingest(store, RULEBOOK, "mfca-rulebook", "official", "/site/")
-        await ingest(store, NOTES, "harrow-lisle-notes", "reference", "")
+        for sample in SAMPLE:
+            await store.ingestor.ingest(
+                [str(sample.folder)], source=sample.name, kind=sample.kind, base_url=sample.base_url, prune=True
+            )
         yield House(store, settings, load_the_reranker(settings))
-
-
-async def ingest(store: Store, folder: Path, source: str, kind: Kind, base_url: str) -> None:
-    await store.ingestor.ingest([str(folder)], source=source, kind=kind, base_url=base_url, prune=True)
 
 
 def print_progress(line: str) -> None:

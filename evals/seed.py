@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from service.model import Candidate, Passage, Turn
+from service.sample import SAMPLE
 
 HERE = Path(__file__).parent
+RULEBOOK, NOTES = (source.folder for source in SAMPLE)
 QUESTIONS = HERE / "golden" / "seed.jsonl"
-RULEBOOK = HERE / "knowledge" / "rulebook"
-NOTES = HERE / "knowledge" / "notes"
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,11 +61,17 @@ class Result:
         return all(fold(fact) in said for fact in self.question.facts)
 
     @property
+    def states_forbidden(self) -> bool:
+        """Whether it states a fact of the near-miss passage."""
+        said = fold(self.answer)
+        return any(fold(fact) in said for fact in self.question.forbidden)
+
+    @property
     def right(self) -> bool:
-        """Refused where it must; else answered, with the facts stated."""
+        """Refused where it must; else answered, with the facts stated and none of the near miss."""
         if self.question.status == "refused":
             return self.status == "refused"
-        return self.status == "answered" and self.states_facts
+        return self.status == "answered" and self.states_facts and not self.states_forbidden
 
 
 def fold(text: str) -> str:
@@ -141,7 +147,7 @@ def report(results: Sequence[Result], retrieve_k: int, top_n: int) -> str:
         (f"expected passage among the {retrieve_k} candidates", lambda rs: [r.rank_found > 0 for r in answerable(rs)]),
         (f"expected passage among the {top_n} graded", lambda rs: [r.rank_kept > 0 for r in answerable(rs)]),
         ("answerable: answered", lambda rs: [r.status == "answered" for r in answerable(rs)]),
-        ("answerable: answered and the facts stated", lambda rs: [r.right for r in answerable(rs)]),
+        ("answerable: answered, facts stated, none forbidden", lambda rs: [r.right for r in answerable(rs)]),
         ("answerable: the expected passage is cited", lambda rs: [r.cites_expected for r in answerable(rs)]),
         ("unanswerable: refused", lambda rs: [r.right for r in unanswerable(rs)]),
         ("citations verified", lambda rs: [s == "verified" for r in rs for s in r.statuses]),

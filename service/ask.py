@@ -9,7 +9,7 @@ import httpx
 from rich.console import Console
 from rich.text import Text
 
-from service.errors import GatehouseError
+from service.errors import GatehouseError, InvalidRequest, ServerFault, StreamCut
 
 Event = dict[str, Any]
 REASONS = {
@@ -22,34 +22,55 @@ REASONS = {
 }
 
 
-async def is_alive(url: str) -> bool:
+async def is_ours(url: str, instance: str) -> bool:
+    """Whether the server that left its note still listens there: another program on that port gets no question."""
     try:
         async with httpx.AsyncClient(timeout=2, trust_env=False) as client:
-            return (await client.get(f"{url}/healthz")).status_code == 200
-    except httpx.HTTPError:
+            return bool((await client.get(f"{url}/healthz")).json()["instance"] == instance)
+    except (httpx.HTTPError, ValueError, KeyError, TypeError):
         return False
 
 
 async def from_server(url: str, body: dict[str, Any]) -> AsyncIterator[Event]:
-    """Stream the events of a running server. Raises `GatehouseError` with the server's own message."""
+    """Stream the events of a running server.
+
+    Raises `InvalidRequest` or `ServerFault` with the server's own message, `StreamCut` when the stream ends without
+    `done` or `error`.
+    """
+    ended = False
+    try:
+        async for event in events_of_chat(url, body):
+            ended = event["type"] in ("done", "error")
+            yield event
+    except httpx.HTTPError as error:
+        raise StreamCut(f"The connection to {url} broke ({type(error).__name__}). Please ask again.") from None
+    if not ended:
+        raise StreamCut(f"The server at {url} ended the stream in the middle of the answer. Please ask again.")
+
+
+async def events_of_chat(url: str, body: dict[str, Any]) -> AsyncIterator[Event]:
     timeout = httpx.Timeout(10, read=60)
+    headers = {"Accept": "text/event-stream", "Content-Type": "application/json"}
+    content = json.dumps(body).encode()
     async with (
         httpx.AsyncClient(timeout=timeout, trust_env=False) as client,
-        client.stream("POST", f"{url}/chat", json=body, headers={"Accept": "text/event-stream"}) as response,
+        client.stream("POST", f"{url}/chat", content=content, headers=headers) as response,
     ):
         if response.status_code != 200:
             await response.aread()
-            raise GatehouseError(error_message(response))
+            raise refusal(response)
         async for line in response.aiter_lines():
             if line.startswith("data: "):
                 yield json.loads(line[6:])
 
 
-def error_message(response: httpx.Response) -> str:
+def refusal(response: httpx.Response) -> GatehouseError:
+    """The server's error as ours: the caller's fault stays the caller's."""
     try:
-        return str(response.json()["error"]["message"])
+        message = str(response.json()["error"]["message"])
     except (ValueError, KeyError, TypeError):
-        return f"The server answered {response.status_code}."
+        message = f"The server answered {response.status_code}."
+    return InvalidRequest(message) if response.status_code < 500 else ServerFault(message)
 
 
 @dataclass

@@ -6,24 +6,26 @@ import logging
 import sys
 from collections.abc import AsyncIterator, Callable, Coroutine
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
 
-from service.ask import Event, Terminal, from_server, is_alive
+from service.ask import Event, Terminal, from_server, is_ours
 from service.errors import CallerError, GatehouseError, OperatorError
 from service.graph.build import mermaid
 from service.model import Kind
-from service.serve import check_port, make_server, running_server, server_note
+from service.sample import RULEBOOK, SAMPLE
+from service.serve import Note, check_port, listen_url, make_server, read_note, server_note
 from service.settings import Settings, load_settings, settings_table
+
+if TYPE_CHECKING:
+    from service.wiring import Store
 
 app = typer.Typer(
     no_args_is_help=True, add_completion=False, help="Gated, cited answers from a curated knowledge base."
 )
 say = Console(stderr=True)
-
-SAMPLE = Path(__file__).parent.parent / "evals" / "knowledge"
 
 
 def main() -> None:
@@ -63,34 +65,40 @@ def serve() -> None:
 def demo() -> None:
     """Ingest the sample knowledge base if need be, and serve it with the page: no key, no other server."""
     log_to_stderr(logging.WARNING)
-    run(serve_until_stopped(load_settings(), site=SAMPLE / "rulebook", prepare=ingest_sample))
+    run(serve_until_stopped(load_settings(), site=RULEBOOK, prepare=ingest_sample))
 
 
 async def serve_until_stopped(
-    settings: Settings, site: Path | None, prepare: Callable[[Any], Coroutine[Any, Any, None]] | None
+    settings: Settings, site: Path | None, prepare: Callable[["Store"], Coroutine[Any, Any, None]] | None
 ) -> None:
     from service.api.app import create_app
-    from service.wiring import open_gatehouse, public_url
+    from service.wiring import open_gatehouse
 
     check_port(settings.HOST, settings.PORT)
     async with open_gatehouse(settings, progress, site) as gatehouse:
         if prepare is not None:
             await prepare(gatehouse.store)
-        url = public_url(settings)
+        url = listen_url(settings.HOST, settings.PORT)
         server = make_server(create_app(gatehouse.api), gatehouse.runs, settings.HOST, settings.PORT)
         say.print(f"\nGatehouse listens on {url}  (stop with Ctrl-C)", style="bold")
-        with server_note(settings.DATA_DIR, url):
+        with server_note(settings.DATA_DIR, Note(url, gatehouse.api.instance)):
             await server.serve()
 
 
-async def ingest_sample(store: Any) -> None:
-    """The rulebook is served by the demo itself under /site/, so that a citation opens a real page."""
-    await ingest_into(store, [str(SAMPLE / "rulebook")], "mfca-rulebook", "official", "/site/")
-    await ingest_into(store, [str(SAMPLE / "notes")], "harrow-lisle-notes", "reference", "")
+async def ingest_sample(store: "Store") -> None:
+    for sample in SAMPLE:
+        await ingest_into(store, [str(sample.folder)], sample.name, sample.kind, sample.base_url)
 
 
 async def ingest_into(
-    store: Any, paths: list[str], source: str, kind: Kind, base_url: str, *, prune: bool = True, dry_run: bool = False
+    store: "Store",
+    paths: list[str],
+    source: str,
+    kind: Kind,
+    base_url: str,
+    *,
+    prune: bool = True,
+    dry_run: bool = False,
 ) -> None:
     progress(f"reading {source} ...")
     with say.status(f"ingesting {source} ...") as status:
@@ -160,10 +168,10 @@ async def ask_and_print(settings: Settings, body: dict[str, Any], as_json: bool)
 
 
 async def events_of(settings: Settings, body: dict[str, Any]) -> AsyncIterator[Event]:
-    url = running_server(settings.DATA_DIR)
-    if url and await is_alive(url):
-        progress(f"asking the server at {url}")
-        async for event in from_server(url, body):
+    note = read_note(settings.DATA_DIR)
+    if note is not None and await is_ours(note.url, note.instance):
+        progress(f"asking the server at {note.url}")
+        async for event in from_server(note.url, body):
             yield event
         return
     async for event in in_process(settings, body):

@@ -5,18 +5,26 @@
     |   |-- InvalidRequest       422
     |   |-- UnknownSkill         422
     |   |-- NotFound             404
-    |   `-- ThreadBusy           409, try again when the running answer is done
+    |   |-- BodyTimeout          408, the body did not arrive in time
+    |   |-- ThreadBusy           409, try again when the running answer is done
+    |   |-- Cancelled            409, the person stopped the run
+    |   |-- BodyTooLarge         413
+    |   `-- UnsupportedMediaType 415
     |-- OperatorError            the operator mends the installation
     |   |-- EmbeddingMismatch    the collection was built with another embedding model
     |   |-- StoreLocked          another process holds the Milvus Lite store
     |   |-- ModelFilesError      model weights missing or with a wrong checksum
-    |   `-- IngestError          a document that cannot be read
+    |   |-- IngestError          a document that cannot be read
+    |   `-- SnapshotFault        the stored pages that an answer would cite are missing or damaged
     `-- DependencyError          wait and try again
         |-- KnowledgeBaseError   Milvus does not answer
         |-- ModelUnavailable     the model API is down, overloaded or cut the stream
         |-- ModelUnusable        the model answered, but nothing in it can be believed
         |-- Overloaded           too many runs at once
-        `-- DeadlineExceeded     the run took longer than RUN_DEADLINE_S
+        |-- DeadlineExceeded     the run took longer than RUN_DEADLINE_S
+        |-- ShuttingDown         the service is being stopped
+        |-- ServerFault          a running server could not answer `gatehouse ask`
+        `-- StreamCut            its stream ended without a terminal event
 
 Anything else is a bug: it keeps its traceback in the log and leaves the server as `internal`.
 """
@@ -60,6 +68,28 @@ class ThreadBusy(CallerError):
     retryable = True
 
 
+class Cancelled(CallerError):
+    code = "cancelled"
+    status = 409
+    retryable = True
+
+
+class BodyTimeout(CallerError):
+    code = "body_timeout"
+    status = 408
+    retryable = True
+
+
+class BodyTooLarge(CallerError):
+    code = "body_too_large"
+    status = 413
+
+
+class UnsupportedMediaType(CallerError):
+    code = "unsupported_media_type"
+    status = 415
+
+
 class OperatorError(GatehouseError):
     code = "misconfigured"
     status = 500
@@ -79,6 +109,10 @@ class ModelFilesError(OperatorError):
 
 class IngestError(OperatorError):
     code = "ingest_failed"
+
+
+class SnapshotFault(OperatorError):
+    code = "snapshot_fault"
 
 
 class DependencyError(GatehouseError):
@@ -107,3 +141,15 @@ class Overloaded(DependencyError):
 class DeadlineExceeded(DependencyError):
     code = "deadline_exceeded"
     status = 504
+
+
+class ShuttingDown(DependencyError):
+    code = "shutting_down"
+
+
+class ServerFault(DependencyError):
+    code = "server_fault"
+
+
+class StreamCut(DependencyError):
+    code = "stream_cut"

@@ -86,7 +86,9 @@ class AnswerModel(Protocol):
         """Return a keyword-richer query than `tried`; `seen` are passages that came back and did not do."""
         ...
 
-    def answer(self, question: str, sources: Sequence[Source], feedback: str, usage: Usage) -> AsyncGenerator[str, None]:
+    def answer(
+        self, question: str, sources: Sequence[Source], feedback: str, usage: Usage
+    ) -> AsyncGenerator[str, None]:
         """Stream an answer that cites `[[n]]`, or one that opens with `ABSTAIN`.
 
         `feedback` is the judge's reason against the last draft, "" on the first. The stream that ends normally is a

@@ -1,10 +1,10 @@
 """A uvicorn server that ends its runs before it waits for their streams, and leaves a note of where it listens."""
 
 import json
-import os
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import uvicorn
@@ -30,7 +30,14 @@ class Server(uvicorn.Server):
 
 def make_server(app: FastAPI, runs: Runs, host: str, port: int) -> Server:
     config = uvicorn.Config(
-        app, host=host, port=port, log_config=None, access_log=False, timeout_graceful_shutdown=10, server_header=False
+        app,
+        host=host,
+        port=port,
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,  # a forwarded address is believed only from configured proxies, once there are some
+        timeout_graceful_shutdown=10,
     )
     return Server(config, runs)
 
@@ -48,20 +55,35 @@ def check_port(host: str, port: int) -> None:
             ) from None
 
 
+@dataclass(frozen=True, slots=True)
+class Note:
+    """Where a server listens, and the random name by which `/healthz` proves that it is the one."""
+
+    url: str
+    instance: str
+
+
 @contextmanager
-def server_note(data_dir: Path, url: str) -> Iterator[None]:
+def server_note(data_dir: Path, note: Note) -> Iterator[None]:
     """Say in DATA_DIR where the server listens, so that `gatehouse ask` finds it; take the note away at the end."""
-    note = data_dir / SERVER_NOTE
-    note.write_text(json.dumps({"url": url, "pid": os.getpid()}), encoding="utf-8")
+    file = data_dir / SERVER_NOTE
+    file.write_text(json.dumps(asdict(note)), encoding="utf-8")
     try:
         yield
     finally:
-        note.unlink(missing_ok=True)
+        file.unlink(missing_ok=True)
 
 
-def running_server(data_dir: Path) -> str:
-    """The URL that a server on this DATA_DIR left, or "". It may be stale: ask it before relying on it."""
+def read_note(data_dir: Path) -> Note | None:
+    """The note that a server on this DATA_DIR left. It may be stale: ask `/healthz` before relying on it."""
     try:
-        return str(json.loads((data_dir / SERVER_NOTE).read_text(encoding="utf-8"))["url"])
+        fields = json.loads((data_dir / SERVER_NOTE).read_text(encoding="utf-8"))
+        return Note(str(fields["url"]), str(fields["instance"]))
     except (OSError, ValueError, KeyError, TypeError):
-        return ""
+        return None
+
+
+def listen_url(host: str, port: int) -> str:
+    """The address at which this machine reaches a server that listens on `host`."""
+    reached = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
+    return f"http://[{reached}]:{port}" if ":" in reached else f"http://{reached}:{port}"

@@ -6,7 +6,7 @@ A value out of bounds, or an unknown key in `.env`, is refused at start. The REA
 from pathlib import Path
 from typing import Literal
 
-from pydantic import Field, SecretStr, ValidationError
+from pydantic import Field, SecretStr, ValidationError, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from service.errors import OperatorError
@@ -56,8 +56,10 @@ class Settings(BaseSettings):
     MODEL_FALLBACK: Literal["none", "quote"] = Field(
         "none", description="`quote` answers with quotes when the model API is down before the first token."
     )
-    ANSWER_MODEL: str = Field("claude-sonnet-5-5", description="Model that condenses, rewrites and writes.")
-    GATE_MODEL: str = Field("claude-haiku-5-5", description="Model that grades and judges.")
+    ANSWER_MODEL: str = Field("claude-sonnet-5-5", description="Model that writes the answer.")
+    GATE_MODEL: str = Field(
+        "claude-haiku-5-5", description="Small, fast model that condenses, rewrites, grades and judges."
+    )
     ANTHROPIC_API_KEY: SecretStr = Field(SecretStr(""), description="Key of the Messages API.")
     ANTHROPIC_BASE_URL: str = Field("", description="Any server that speaks the Messages API.")
     ANSWER_MAX_TOKENS: int = Field(16_000, ge=64, le=64000, description="Longest answer, a model's thinking included.")
@@ -68,12 +70,21 @@ class Settings(BaseSettings):
     MAX_BODY_BYTES: int = Field(65_536, ge=1024, le=1_048_576, description="Largest request body.")
     MAX_RUNS: int = Field(64, ge=1, le=10_000, description="Runs at the same time; one more is told to wait.")
 
+    @model_validator(mode="after")
+    def claude_can_be_asked(self) -> "Settings":
+        if self.MODEL_PROVIDER == "claude" and self.provider_by_key() == "quote":
+            raise ValueError("MODEL_PROVIDER=claude needs ANTHROPIC_API_KEY or ANTHROPIC_BASE_URL")
+        return self
+
     def milvus_uri(self) -> str:
         return self.MILVUS_URI or str(self.DATA_DIR / "milvus.db")
 
     def provider(self) -> Literal["claude", "quote"]:
         if self.MODEL_PROVIDER != "auto":
             return self.MODEL_PROVIDER
+        return self.provider_by_key()
+
+    def provider_by_key(self) -> Literal["claude", "quote"]:
         return "claude" if self.ANTHROPIC_API_KEY.get_secret_value() or self.ANTHROPIC_BASE_URL else "quote"
 
 
@@ -82,8 +93,13 @@ def load_settings() -> Settings:
     try:
         return Settings()
     except ValidationError as error:
-        lines = [f"{'.'.join(str(part) for part in item['loc'])}: {item['msg']}" for item in error.errors()]
+        lines = [f"{name_of(item['loc'])}: {item['msg']}" for item in error.errors()]
         raise OperatorError("These settings are not usable:\n  " + "\n  ".join(lines)) from None
+
+
+def name_of(loc: tuple[int | str, ...]) -> str:
+    """The key as the operator writes it; a rule over several keys has none."""
+    return str(loc[0]).upper() if loc else "settings"
 
 
 def settings_table() -> str:

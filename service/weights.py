@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 HUB_TIMEOUT_S = 5.0
 Loaded = TypeVar("Loaded")
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 
 def load_weights(model: str, load: Callable[[str, bool], Loaded]) -> Loaded:
@@ -31,7 +31,7 @@ def load_weights(model: str, load: Callable[[str, bool], Loaded]) -> Loaded:
     except Exception as error:
         # The libraries raise what they please here (OSError, ValueError, RuntimeError, KeyError, SafetensorError...),
         # and all of it means the same to the operator.
-        log.warning("model %s cannot be loaded: %s: %s", model, type(error).__name__, error)
+        logger.warning("model %s cannot be loaded: %s: %s", model, type(error).__name__, error)
         raise ModelFilesError(
             f"The model {name_of(model)!r} cannot be loaded: it is neither a readable model folder nor in the local "
             "cache, and the hub did not supply it. Name a folder that holds the model, or let this machine reach the "

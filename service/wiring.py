@@ -2,6 +2,8 @@
 
 import asyncio
 import logging
+import secrets
+import shutil
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -9,12 +11,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
-from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 from langgraph.store.sqlite.aio import AsyncSqliteStore
 
 from service.api.deps import ApiState
 from service.api.present import Presenter
 from service.graph.build import build_graph
+from service.graph.checkpoints import NewestCheckpoint
 from service.graph.history import History
 from service.graph.run import Runs
 from service.graph.state import Limits, Services
@@ -31,10 +33,13 @@ from service.model import ComponentState
 from service.ports import AnswerModel, Reranker
 from service.rerank.choose import load_reranker
 from service.rerank.similarity import EmbeddingSimilarity
+from service.serve import listen_url
 from service.settings import Settings
 from service.web.off import NoWeb
 
 logger = logging.getLogger(__name__)
+
+LEAST_FREE_MB = 100
 
 Progress = Callable[[str], None]
 T = TypeVar("T")
@@ -63,9 +68,8 @@ class Gatehouse:
 
 
 def public_url(settings: Settings) -> str:
-    """The base of links to this server."""
-    host = {"0.0.0.0": "127.0.0.1", "::": "127.0.0.1"}.get(settings.HOST, settings.HOST)
-    return settings.PUBLIC_URL.rstrip("/") or f"http://{host}:{settings.PORT}"
+    """The base of links to this server, as readers reach it."""
+    return settings.PUBLIC_URL.rstrip("/") or listen_url(settings.HOST, settings.PORT)
 
 
 @asynccontextmanager
@@ -85,6 +89,7 @@ async def open_store(settings: Settings, progress: Progress) -> AsyncIterator[St
         progress(f"opening the store: {time.perf_counter() - began:.1f} s")
         snapshots = Snapshots(settings.DATA_DIR / "snapshots")
         registry = SourceRegistry(settings.DATA_DIR / "sources.json")
+        registry.get("")  # a damaged file is found now, not at the first link
         ingestor = Ingestor(
             knowledge, snapshots, registry, count_tokens=embedder.count_tokens, max_tokens=embedder.max_tokens
         )
@@ -98,7 +103,7 @@ async def open_gatehouse(settings: Settings, progress: Progress, site: Path | No
         store = await stack.enter_async_context(open_store(settings, progress))
         reranker = await timed("loading the reranker", progress, lambda: load_the_reranker(settings))
         threads_file = str(settings.DATA_DIR / "threads.db")
-        checkpointer = await stack.enter_async_context(AsyncSqliteSaver.from_conn_string(threads_file))
+        checkpointer = await stack.enter_async_context(NewestCheckpoint.from_conn_string(threads_file))
         listing = await stack.enter_async_context(
             AsyncSqliteStore.from_conn_string(str(settings.DATA_DIR / "listing.db"))
         )
@@ -175,9 +180,12 @@ def api_state_of(
     async def readiness() -> list[ComponentState]:
         return [
             await store.knowledge.state(),
+            ComponentState("embedder", True, store.embedder.identity),
             services.reranker.state(),
             model_for_run().state(),
             services.web.state(),
+            await history.readiness(),
+            await asyncio.to_thread(storage_state, settings.DATA_DIR),
         ]
 
     return ApiState(
@@ -189,8 +197,15 @@ def api_state_of(
         readiness=readiness,
         max_body_bytes=settings.MAX_BODY_BYTES,
         ping_s=settings.PING_S,
+        instance=secrets.token_hex(8),
         site=site,
     )
+
+
+def storage_state(folder: Path) -> ComponentState:
+    """Threads and snapshots need room: a full disk is not ready."""
+    free_mb = shutil.disk_usage(folder).free // 1_000_000
+    return ComponentState("storage", free_mb >= LEAST_FREE_MB, f"{free_mb} MB free in DATA_DIR")
 
 
 async def timed(what: str, progress: Progress, work: Callable[[], T]) -> T:

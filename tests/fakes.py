@@ -3,14 +3,12 @@
 import asyncio
 import time
 from collections.abc import AsyncGenerator, Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from service.citations.markers import find_markers
 from service.graph.state import Limits, Services
 from service.knowledge.snapshots import Snapshots
 from service.model import (
-    ABSTAIN,
     Block,
     Candidate,
     ComponentState,
@@ -84,7 +82,9 @@ class ScriptedModel:
         count = await self._asked("rewrite", tried, usage)
         return f"{question} rewritten {count + 1} after {len(seen)}"
 
-    async def answer(self, question: str, sources: Sequence[Source], feedback: str, usage: Usage) -> AsyncGenerator[str, None]:
+    async def answer(
+        self, question: str, sources: Sequence[Source], feedback: str, usage: Usage
+    ) -> AsyncGenerator[str, None]:
         count = await self._asked("answer", f"{question}|{feedback}", usage)
         said = self.draft(count, sources)
         text = said if isinstance(said, str) else (said.args[1] if len(said.args) > 1 else "")
@@ -232,19 +232,19 @@ class ScriptedWeb:
         return ComponentState("web", True, "scripted")
 
 
+def snapped(item: Passage, snapshots: Snapshots) -> Passage:
+    """The passage with its page stored; its `sha256` names the snapshot."""
+    page, place = page_of(item), {"source": item.source, "address": item.address}
+    sha256 = snapshots.hash_of(page, kind=item.kind, **place)
+    named = replace(item, sha256=sha256)
+    snapshots.put(page, kind=item.kind, fetched_at=item.fetched_at, passages=[named], **place)
+    return named
+
+
 def stored(knowledge: FixedKnowledge, folder: Path) -> Snapshots:
     """Snapshots of the fixed passages' pages; the passages are changed to name them."""
     snapshots = Snapshots(folder)
-    renamed = []
-    for item in knowledge.passages:
-        page = page_of(item)
-        sha256 = snapshots.hash_of(page, source=item.source, kind=item.kind, address=item.address)
-        named = Passage(**{name: getattr(item, name) for name in Passage.__dataclass_fields__} | {"sha256": sha256})
-        snapshots.put(
-            page, source=item.source, kind=item.kind, address=item.address, fetched_at=item.fetched_at, passages=[named]
-        )
-        renamed.append(named)
-    knowledge.passages = renamed
+    knowledge.passages = [snapped(item, snapshots) for item in knowledge.passages]
     return snapshots
 
 
@@ -272,5 +272,3 @@ _model: AnswerModel = ScriptedModel()
 _knowledge: KnowledgeBase = FixedKnowledge()
 _reranker: Reranker = FixedReranker()
 _web: WebSearch = ScriptedWeb()
-
-__all__ = ["ABSTAIN", "ERROR", "FAIL", "PASS", "find_markers"]

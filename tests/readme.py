@@ -15,7 +15,8 @@ README = Path(__file__).parent.parent / "README.md"
 
 def commands_help() -> str:
     """The list of commands as `gatehouse --help` prints it, at a fixed width and without colour."""
-    result = CliRunner().invoke(app, ["--help"], env={"COLUMNS": "100", "TERM": "dumb", "NO_COLOR": "1"})
+    plain = {"COLUMNS": "100", "TERM": "dumb", "NO_COLOR": "1"}
+    result = CliRunner().invoke(app, ["--help"], prog_name="gatehouse", env=plain)
     return "\n".join(line.rstrip() for line in result.output.strip().splitlines())
 
 

@@ -6,26 +6,10 @@ from typing import TypeVar
 from pydantic import BaseModel, ValidationError
 from starlette.requests import Request
 
-from service.errors import CallerError, InvalidRequest
+from service.errors import BodyTimeout, BodyTooLarge, InvalidRequest, UnsupportedMediaType
 
 BODY_TIMEOUT_S = 10.0
 Body = TypeVar("Body", bound=BaseModel)
-
-
-class UnsupportedMediaType(CallerError):
-    code = "unsupported_media_type"
-    status = 415
-
-
-class BodyTooLarge(CallerError):
-    code = "body_too_large"
-    status = 413
-
-
-class BodyTimeout(CallerError):
-    code = "body_timeout"
-    status = 408
-    retryable = True
 
 
 async def read_json(request: Request, model: type[Body], max_bytes: int, timeout_s: float = BODY_TIMEOUT_S) -> Body:

@@ -26,6 +26,7 @@ class ApiState:
     readiness: Callable[[], Awaitable[list[ComponentState]]]
     max_body_bytes: int
     ping_s: float
+    instance: str = ""
     body_timeout_s: float = BODY_TIMEOUT_S
     site: Path | None = None
 

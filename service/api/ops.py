@@ -9,7 +9,10 @@ router = APIRouter()
 
 
 class Alive(BaseModel):
+    """`instance` is a random name of this process."""
+
     status: str = "alive"
+    instance: str = ""
 
 
 class DependencyItem(BaseModel):
@@ -29,8 +32,8 @@ class SkillList(BaseModel):
 
 
 @router.get("/healthz")
-async def healthz() -> Alive:
-    return Alive()
+async def healthz(request: Request) -> Alive:
+    return Alive(instance=api_state(request).instance)
 
 
 @router.get("/readyz", responses={503: {"model": Readiness}})

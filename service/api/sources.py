@@ -53,10 +53,9 @@ async def read_source(
     snapshot = await snapshot_of(api, passage_id, v)
     spans = snapshot.spans[passage_id]
     if wants_json(request):
-        return JSONResponse(detail(snapshot, passage_id, spans).model_dump(mode="json"))
-    blocks = [block.text for block in snapshot.page.blocks]
-    marked = quote_spans(q, blocks, spans) if q else list(spans)
-    return HTMLResponse(snapshot_page(snapshot, blocks, spans[0].block, marked))
+        found = await asyncio.to_thread(detail, snapshot, passage_id, spans)
+        return JSONResponse(found.model_dump(mode="json"))
+    return HTMLResponse(await asyncio.to_thread(snapshot_page, snapshot, spans, q))
 
 
 async def snapshot_of(api: ApiState, passage_id: str, sha256: str) -> Snapshot:
@@ -87,12 +86,14 @@ def detail(snapshot: Snapshot, passage_id: str, spans: tuple[Span, ...]) -> Sour
     )
 
 
-def snapshot_page(snapshot: Snapshot, blocks: list[str], first: int, marked: list[Span]) -> str:
+def snapshot_page(snapshot: Snapshot, spans: tuple[Span, ...], quote: str) -> str:
     """A page without script: every character of the source is escaped, and the quote stands in <mark>."""
+    blocks = [block.text for block in snapshot.page.blocks]
+    marked = quote_spans(quote, blocks, spans) if quote else list(spans)
     by_block: dict[int, list[Span]] = {}
     for span in marked:
         by_block.setdefault(span.block, []).append(span)
-    anchor = marked[0].block if marked else first
+    anchor = marked[0].block if marked else spans[0].block
     body = "\n".join(
         f"<p{QUOTE_ID if number == anchor else ''}>{marked_text(text, by_block.get(number, []))}</p>"
         for number, text in enumerate(blocks)

@@ -84,10 +84,14 @@ def told(step: Step) -> Node:
             deps.transcript.attempt = 1 + state["rewrites"] + state["regens"]
         deps.transcript.stage_began(name)
         began = time.perf_counter()
-        outcome = await step(state, deps)
-        elapsed_ms = (time.perf_counter() - began) * 1000
-        deps.transcript.stage_ended(name, elapsed_ms, outcome.n_in, outcome.n_out, outcome.reason)
-        logger.info("node run_id=%s node=%s elapsed_ms=%.1f reason=%s", deps.run_id, name, elapsed_ms, outcome.reason)
+        reason = "unfinished"
+        try:
+            outcome = await step(state, deps)
+            reason = outcome.reason
+        finally:
+            elapsed_ms = (time.perf_counter() - began) * 1000
+            logger.info("node run_id=%s node=%s elapsed_ms=%.1f reason=%s", deps.run_id, name, elapsed_ms, reason)
+        deps.transcript.stage_ended(name, elapsed_ms, outcome.n_in, outcome.n_out, reason)
         return outcome.update
 
     node.__name__ = name

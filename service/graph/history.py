@@ -1,5 +1,6 @@
 """What outlives a run: a thread's turns and sources in the checkpointer, a client's list of threads in the store."""
 
+import logging
 from dataclasses import asdict
 from typing import Any
 
@@ -10,8 +11,10 @@ from langgraph.store.base import BaseStore
 from service.errors import NotFound
 from service.graph.build import Graph
 from service.graph.state import State, as_state
-from service.model import StoredSource
+from service.model import ComponentState, StoredSource
 from service.threads import ThreadRef, ThreadSummary, title_of
+
+logger = logging.getLogger(__name__)
 
 PAGE = 500
 
@@ -28,6 +31,16 @@ class History:
         """Return the thread's turns and sources; empty lists where it is unknown."""
         snapshot = await self._graph.aget_state(config_of(ref))
         return as_state(snapshot.values)
+
+    async def readiness(self) -> ComponentState:
+        """Whether threads can be read."""
+        try:
+            await self._graph.aget_state(config_of(ThreadRef("", "readyz")))
+            await self._store.aget(namespace(""), "readyz")
+        except Exception:
+            logger.exception("threads cannot be read")
+            return ComponentState("threads", False, "cannot be read")
+        return ComponentState("threads", True, "readable")
 
     async def keep_numbers(self, ref: ThreadRef, named: dict[int, StoredSource]) -> None:
         """Store the numbers an unfinished run has shown: a stop may come before their step is stored."""
@@ -67,8 +80,12 @@ class History:
         return ThreadSummary(**renamed)
 
     async def erase(self, ref: ThreadRef) -> None:
-        """Delete the conversation: every checkpoint of the thread, then its row in the list."""
-        await self.summary(ref)
+        """Delete the conversation: every checkpoint of the thread, then its row in the list.
+
+        What a stopped first run has left is erased too, though it was never listed. Raises `NotFound` where nothing is.
+        """
+        if not (await self.state(ref))["registry"]:
+            await self.summary(ref)
         await self._checkpointer.adelete_thread(ref.key)
         await self._store.adelete(namespace(ref.client), ref.key)
 

@@ -9,13 +9,12 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any
 
 from langchain_core.runnables import RunnableConfig
 
-from service.errors import DeadlineExceeded, GatehouseError, NotFound, Overloaded, ThreadBusy
+from service.errors import Cancelled, DeadlineExceeded, GatehouseError, NotFound, Overloaded, ShuttingDown, ThreadBusy
 from service.graph.build import Graph
-from service.graph.events import Done, Failed, Started, Terminal, Told
+from service.graph.events import Done, Failed, Stage, Started, Terminal, Told
 from service.graph.history import History, config_of
 from service.graph.routing import recursion_limit
 from service.graph.state import Deps, Services, request_state
@@ -26,16 +25,15 @@ from service.threads import ThreadRef, new_run_id
 
 logger = logging.getLogger(__name__)
 
-CANCELLED = Failed("cancelled", "The answer was stopped.", retryable=True, status=409)
-SHUTDOWN = Failed(
-    "shutting_down", "The service is restarting. Please ask again in a moment.", retryable=True, status=503
-)
-INTERNAL = Failed(
-    "internal",
-    "Something went wrong on our side. The fault was logged under the run's id.",
-    retryable=False,
-    status=500,
-)
+
+def as_failed(error: GatehouseError) -> Failed:
+    return Failed(error.code, str(error), error.retryable, error.status)
+
+
+CANCELLED = as_failed(Cancelled("The answer was stopped."))
+SHUTDOWN = as_failed(ShuttingDown("The service is restarting. Please ask again in a moment."))
+DEADLINE = as_failed(DeadlineExceeded("The answer took too long and was stopped. Please try again."))
+INTERNAL = as_failed(GatehouseError("Something went wrong on our side. The fault was logged under the run's id."))
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,9 +58,15 @@ class Run:
     task: asyncio.Task[None] | None = None
     stopping: bool = False
     stopped_by: Failed = CANCELLED
+    storing: bool = False
 
     def __post_init__(self) -> None:
-        self.transcript = Transcript(self.told.put_nowait)
+        self.transcript = Transcript(self._tell)
+
+    def _tell(self, told: Told) -> None:
+        self.told.put_nowait(told)
+        if isinstance(told.event, Stage) and (told.event.node, told.event.state) == ("finalize", "end"):
+            self.storing = True
 
     async def events(self) -> AsyncIterator[Told]:
         """Yield each event as it happens; the terminal event is the last."""
@@ -73,8 +77,12 @@ class Run:
                 return
 
     def stop(self, why: Failed = CANCELLED) -> None:
-        """Cancel the run: its model stream is closed, `why` is its terminal event. Does nothing after the end."""
-        if self.task is not None and not self.stopping:
+        """Cancel the run: its model stream is closed, `why` is its terminal event. Does nothing after the end.
+
+        Nor while the turn is being stored: LangGraph goes on writing after a cancel, so that the thread would be free,
+        and the run told as stopped, before its turn appears.
+        """
+        if self.task is not None and not self.stopping and not self.storing:
             self.stopping, self.stopped_by = True, why
             self.task.cancel()
 
@@ -152,24 +160,28 @@ class Runs:
             await run.ended()
 
     async def _drive(self, run: Run) -> None:
+        # A timer outside the run's task: deadline, stop and shutdown end a run in one and the same way.
+        deadline = asyncio.get_running_loop().call_later(self._deadline_s, run.stop, DEADLINE)
         try:
             terminal: Terminal = await self._answer(run)
-        except asyncio.CancelledError as cancelled:
-            await storing_ended(cancelled)
-            terminal = await self._stopped(run)
+        except asyncio.CancelledError:
+            terminal = await self._ended_early(run, run.stopped_by)
         except Exception as error:
-            terminal = await self._unfinished(run, failure_of(error, run.run_id))
+            terminal = await self._ended_early(run, failure_of(error, run.run_id))
+        finally:
+            deadline.cancel()
         self._end(run, terminal)
 
-    async def _stopped(self, run: Run) -> Terminal:
-        """How a run that was cancelled ends. What is stored decides: where its turn stands, the stop came too late."""
+    async def _ended_early(self, run: Run, failed: Failed) -> Terminal:
+        """What is stored decides: where the run's turn stands, the stop or the fault came too late to matter."""
         try:
             turns = (await self._history.state(run.request.ref))["turns"]
-            if turns and turns[-1]["run_id"] == run.run_id:
-                return await self._listed(run, turns)
         except Exception:
-            logger.exception("thread not read after a stop run_id=%s", run.run_id)
-        return await self._unfinished(run, run.stopped_by)
+            logger.exception("thread not read run_id=%s", run.run_id)
+            return failed
+        if turns and turns[-1]["run_id"] == run.run_id:
+            return await self._listed(run, turns)
+        return await self._unfinished(run, failed)
 
     async def _unfinished(self, run: Run, failed: Failed) -> Failed:
         """What a run without an answer leaves behind: no turn, but the numbers that it has shown keep their meaning."""
@@ -180,7 +192,11 @@ class Runs:
         return failed
 
     async def _listed(self, run: Run, turns: list[Turn]) -> Done:
-        await self._history.record(run.request.ref, run.request.question, run.asked_at, len(turns))
+        """The answer is stored. A list of threads that cannot be written is a fault of its own, and hides no answer."""
+        try:
+            await self._history.record(run.request.ref, run.request.question, run.asked_at, len(turns))
+        except Exception:
+            logger.exception("thread not listed run_id=%s", run.run_id)
         return Done(turns[-1], tuple(run.transcript.named.values()))
 
     def _end(self, run: Run, terminal: Terminal) -> None:
@@ -195,20 +211,10 @@ class Runs:
         model = self._model_for_run()
         run.transcript.tell(self._started(run, model))
         deps = Deps(self._services, model, run.transcript, run.run_id, run.asked_at, request.delivery)
-        final = await self._within_deadline(request, deps)
-        return await self._listed(run, final["turns"])
-
-    async def _within_deadline(self, request: Request, deps: Deps) -> dict[str, Any]:
         config: RunnableConfig = {**config_of(request.ref), "recursion_limit": recursion_limit(deps.limits)}
         values = request_state(request.question, request.web_search)
-        deadline = asyncio.timeout(self._deadline_s)
-        try:
-            async with deadline:
-                return await self._graph.ainvoke(values, config, context=deps, durability="exit")
-        except TimeoutError:
-            if deadline.expired():
-                raise DeadlineExceeded("The answer took too long and was stopped. Please try again.") from None
-            raise
+        final = await self._graph.ainvoke(values, config, context=deps, durability="exit")
+        return await self._listed(run, final["turns"])
 
     def _started(self, run: Run, model: AnswerModel) -> Started:
         request = run.request
@@ -223,19 +229,12 @@ class Runs:
         )
 
 
-async def storing_ended(cancelled: asyncio.CancelledError) -> None:
-    """Wait for the checkpoint that LangGraph was writing when it was cancelled: it hands the task over in `args`."""
-    under_way = [item for item in cancelled.args if isinstance(item, asyncio.Task)]
-    if under_way:
-        await asyncio.wait(under_way)
-
-
 def failure_of(error: BaseException, run_id: str) -> Failed:
     """The safe terminal event of a fault. Only our own errors' texts leave; a bug keeps its traceback in the log."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     if isinstance(error, GatehouseError):
         logger.warning("run failed run_id=%s code=%s message=%s", run_id, error.code, error)
-        return Failed(error.code, str(error), error.retryable, error.status)
+        return as_failed(error)
     logger.error("run broke run_id=%s", run_id, exc_info=error)
     return INTERNAL

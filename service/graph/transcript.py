@@ -43,7 +43,10 @@ class Transcript:
         return {**self._timings, "total": round((time.perf_counter() - self._began) * 1000, 1)}
 
     def sources(self, items: list[StoredSource], web: WebReport, warnings: Iterable[str]) -> None:
+        """Show what this run has not shown yet; say nothing where nothing is new."""
         new = tuple(item for item in items if item["n"] not in self.named)
+        if self._sources_sent and not new and not any(warning not in self._warned for warning in warnings if warning):
+            return
         self.named.update({item["n"]: item for item in new})
         self._sources_sent = True
         self.tell(Sources(new, web, self.not_yet_told(warnings)))

@@ -8,6 +8,8 @@ import asyncio
 import copy
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
@@ -30,12 +32,17 @@ Progress = Callable[[int, int], None]
 """Called with (texts done, texts in all) after each batch, from the encoding thread."""
 
 
+EMBEDS_AT_ONCE = 4
+
+
 class Embedder:
     """A sentence-transformers model on the CPU. Safe to call from several threads: one batch runs at a time."""
 
     def __init__(self, model: "SentenceTransformer", name: str) -> None:
         self._model = model
         self._batch = threading.Lock()
+        # Threads of its own: embeds that wait for the lock must not fill the pool that everything else shares.
+        self._threads = ThreadPoolExecutor(EMBEDS_AT_ONCE, thread_name_prefix="embed")
         # Counting must not touch the tokenizer that encodes: a fast tokenizer that one thread uses while another
         # changes its truncation raises "Already borrowed".
         self._counter = copy.deepcopy(model.tokenizer)
@@ -90,7 +97,8 @@ class Embedder:
         """`encode` in a thread, which ends within a batch when the awaiting task is cancelled."""
         stop = threading.Event()
         try:
-            return await asyncio.to_thread(self.encode, texts, progress=progress, stop=stop)
+            work = partial(self.encode, texts, progress=progress, stop=stop)
+            return await asyncio.get_running_loop().run_in_executor(self._threads, work)
         finally:
             stop.set()
 

@@ -54,7 +54,7 @@ class Ingestor:
         self,
         knowledge: KnowledgeBase,
         snapshots: Snapshots,
-        registry: SourceRegistry | None = None,
+        registry: SourceRegistry,
         *,
         count_tokens: CountTokens,
         max_tokens: int,
@@ -62,7 +62,7 @@ class Ingestor:
     ) -> None:
         self.knowledge = knowledge
         self.snapshots = snapshots
-        self.registry = registry or SourceRegistry(snapshots.directory.parent / "sources.json")
+        self.registry = registry
         self._count_tokens = count_tokens
         self._max_tokens = max_tokens
         self._transport = transport

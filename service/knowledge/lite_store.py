@@ -11,7 +11,7 @@ from milvus_lite.exceptions import DataDirLockedError
 
 from service.errors import KnowledgeBaseError, StoreLocked
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 
 class LiteStore:
@@ -41,7 +41,7 @@ class LiteStore:
                 "running (`gatehouse ask` does), or set MILVUS_URI to a Milvus server that several processes share."
             ) from error
         except OSError as error:
-            log.error("Milvus Lite cannot open %s: %s", path, error)
+            logger.error("Milvus Lite cannot open %s: %s", path, error)
             raise KnowledgeBaseError(
                 f"The Milvus Lite store cannot be opened ({type(error).__name__}): look at the folder MILVUS_URI names."
             ) from error

@@ -24,10 +24,10 @@ from service.knowledge.milvus_rows import (
     requests_of,
     row_of,
     scope_filter,
-    terms_of,
     whole_version,
 )
 from service.knowledge.milvus_schema import LOAD_TIMEOUT_S, Capability, prepare_collection
+from service.knowledge.terms import terms_of
 from service.model import Candidate, ComponentState, Passage, Scope
 
 RRF_K = 60
@@ -41,7 +41,7 @@ DENSE_ONLY = (
     "This Milvus server has no BM25 function (it came with 2.5): passages are found by meaning, not by their words."
 )
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 Row = dict[str, Any]
 
 
@@ -296,7 +296,7 @@ async def _answering(timeout_s: float) -> AsyncIterator[None]:
         # gRPC cancels the calls of a connection that is closed: that is no one's wish to stop this task.
         raise KnowledgeBaseError("The connection to Milvus was closed.") from error
     except (MilvusException, grpc.RpcError, grpc.aio.UsageError) as error:
-        log.warning("Milvus failed: %s: %s", type(error).__name__, str(error) or "(no message)")
+        logger.warning("Milvus failed: %s: %s", type(error).__name__, str(error) or "(no message)")
         raise KnowledgeBaseError("Milvus does not answer, or refused the request.") from error
 
 

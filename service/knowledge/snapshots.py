@@ -10,7 +10,6 @@ from typing import cast
 
 from service.errors import KnowledgeBaseError
 from service.knowledge.atomic import write_atomically
-from service.knowledge.sources import SourceRegistry as SourceRegistry
 from service.model import Block, Kind, Page, Passage, Span
 
 _SHA256 = re.compile(r"[0-9a-f]{64}")

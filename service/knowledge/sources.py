@@ -25,10 +25,12 @@ class RegisteredSource:
 
 
 class SourceRegistry:
-    """A small JSON file, read afresh each time so that a running server sees what an ingest has added."""
+    """A small JSON file, looked at each time so that a running server sees what an ingest has added."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
+        self._seen: tuple[int, int] | None = None
+        self._known: dict[str, RegisteredSource] = {}
 
     def get(self, source: str) -> RegisteredSource | None:
         """Return what is known of `source`, or None. Raises `IngestError` for a damaged file."""
@@ -65,9 +67,14 @@ class SourceRegistry:
         return f"{base_url.rstrip('/')}/" if base_url else ""
 
     def _read(self) -> dict[str, RegisteredSource]:
+        """The file's entries, parsed again only when it has changed: every link asks for its source's base."""
         try:
-            entries = json.loads(self._path.read_bytes())
-            return {name: _entry(fields) for name, fields in entries.items()}
+            stat = self._path.stat()
+            if self._seen != (stat.st_mtime_ns, stat.st_ino):
+                entries = json.loads(self._path.read_bytes())
+                self._known = {name: _entry(fields) for name, fields in entries.items()}
+                self._seen = (stat.st_mtime_ns, stat.st_ino)
+            return dict(self._known)
         except FileNotFoundError:
             return {}
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:

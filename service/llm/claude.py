@@ -29,7 +29,7 @@ from service.llm.reply import BrokenOff, Reply
 from service.model import ComponentState, Grade, Judgement, Passage, Source, Turn, Usage
 from service.ports import AnswerCut
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 DEFAULT_BASE_URL = "https://api.anthropic.com"
 COMPLETE = frozenset({"end_turn", "stop_sequence"})
@@ -265,7 +265,7 @@ class Claude:
 def _log(ask: Ask, fault: Exception) -> None:
     """Log what the API said, shortened and on one line. It goes nowhere else."""
     said = verdicts.tidy(str(fault), 300)
-    log.warning("model call failed: model=%s fault=%s said=%r", ask.model, type(fault).__name__, said)
+    logger.warning("model call failed: model=%s fault=%s said=%r", ask.model, type(fault).__name__, said)
 
 
 def _transient(fault: Exception) -> bool:

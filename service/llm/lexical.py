@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from service.knowledge.sentences import sentences
+from service.knowledge.terms import stem
 from service.model import Passage
 
 WORD = re.compile(r"[^\W_]+(?:[-’'.][^\W_]+)*")
@@ -37,14 +38,6 @@ UNIT_MAX = 700
 def words(text: str) -> list[str]:
     """Lower-case words of a text, in order."""
     return [match.group().lower().replace("’", "'") for match in WORD.finditer(text)]
-
-
-def stem(word: str) -> str:
-    """A light English stem: plurals and simple verb forms meet. Not a full stemmer; BM25 in Milvus has one."""
-    for ending, kept in (("ies", "y"), ("sses", "ss"), ("ing", ""), ("ed", ""), ("es", "e"), ("s", "")):
-        if word.endswith(ending) and len(word) - len(ending) >= 3 and not word.endswith("ss"):
-            return (word[: len(word) - len(ending)] + kept).rstrip("e")
-    return word.rstrip("e") if len(word) > 3 else word
 
 
 def terms(text: str) -> list[str]:

@@ -116,8 +116,14 @@ def fenced_passages(passages: Sequence[Passage], mark: str) -> str:
 
 
 def fenced_sources(sources: Sequence[Source], mark: str) -> str:
-    """Sources as the writer and the judge read them: `[[n]] [LABEL] title > section`, then the fenced text."""
-    return "\n\n".join(f"[[{s.n}]] {heading(s.passage)}\n{fence(defuse(s.passage.text), mark)}" for s in sources)
+    """Sources as the writer and the judge read them: `[[n]] [LABEL]` is ours, the heading and the text are fenced."""
+    return "\n\n".join(f"[[{s.n}]] [{s.passage.label}]\n{fence(body(s.passage), mark)}" for s in sources)
+
+
+def body(passage: Passage) -> str:
+    """`title > section` on one line, then the text: all of it the page's, so all of it defused."""
+    where = " > ".join(part for part in (passage.title, passage.section) if part)
+    return f"{defuse(' '.join(where.split()))}\n{defuse(passage.text)}"
 
 
 def fenced_seen(passages: Sequence[Passage], mark: str) -> str:

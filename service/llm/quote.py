@@ -17,14 +17,16 @@ from service.ports import Reranker
 class Thresholds:
     """Where Quote says yes, on the evidence scale 0..1 (see `Quote.evidence`).
 
-    Set on the development half of the sample questions: `python -m evals seed` prints what they do on the other half.
+    Set on the development half of the sample questions (`python -m evals seed --fit`), where a false answer cost two
+    right ones; `python -m evals seed` prints what they do on the other half. `quotes` is the most units in an answer,
+    `similarity_share` the scorer's weight against the share of the question's terms that are covered.
     """
 
-    relevant: float = 0.5
-    quotable: float = 0.45
-    answers: float = 0.5
-    quotes: int = 3
-    similarity_share: float = 0.5
+    relevant: float = 0.65
+    quotable: float = 0.65
+    answers: float = 0.65
+    quotes: int = 2
+    similarity_share: float = 0.7
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from service.ports import Reranker
 from service.rerank.cross_encoder import CrossEncoderReranker
 from service.rerank.keep_order import KeepOrder
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 
 def load_reranker(model: str, *, threads: int, max_concurrent: int) -> Reranker:
@@ -17,5 +17,5 @@ def load_reranker(model: str, *, threads: int, max_concurrent: int) -> Reranker:
     try:
         return CrossEncoderReranker.load(model, threads=threads, max_concurrent=max_concurrent)
     except ModelFilesError as error:
-        log.warning("reranker off: %s", error)
+        logger.warning("reranker off: %s", error)
         return KeepOrder(str(error).rstrip("."))

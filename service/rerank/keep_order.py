@@ -4,6 +4,8 @@ from collections.abc import Sequence
 
 from service.model import ComponentState
 
+NOT_RERANKED = "Passages stand in the order of the search, not reranked: no cross-encoder is loaded (see /readyz)."
+
 
 class KeepOrder:
     """Scores that fall with the rank and judge nothing. `reason` says why no cross-encoder is at work."""
@@ -18,10 +20,6 @@ class KeepOrder:
         return [1 / (1 + rank) for rank in range(len(texts))]
 
     def state(self) -> ComponentState:
-        why = f": {self._reason}" if self._reason else ""
-        return ComponentState(
-            name="reranker",
-            ok=True,
-            detail=self.name,
-            warning=f"Passages stand in the order of the search, not reranked, and their scores judge nothing{why}.",
-        )
+        """The warning is for readers, the reason for the operator."""
+        detail = f"{self.name}: {self._reason}" if self._reason else self.name
+        return ComponentState(name="reranker", ok=True, detail=detail, warning=NOT_RERANKED)

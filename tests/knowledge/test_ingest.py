@@ -9,7 +9,8 @@ import pytest
 from service.errors import IngestError
 from service.knowledge.documents import MAX_BYTES, relative_address
 from service.knowledge.ingest import Ingestor, IngestReport
-from service.knowledge.snapshots import Snapshots, SourceRegistry
+from service.knowledge.snapshots import Snapshots
+from service.knowledge.sources import SourceRegistry
 from tests.knowledge.fake_store import MemoryKnowledge, as_port
 
 BASE = "https://rules.test/book/"
@@ -50,6 +51,7 @@ class Bench:
         ingestor = Ingestor(
             as_port(self.knowledge),
             self.snapshots,
+            self.registry,
             count_tokens=lambda text: len(text.split()),
             max_tokens=60,
             transport=httpx.MockTransport(self._answer),

@@ -20,8 +20,9 @@ from service.errors import EmbeddingMismatch, KnowledgeBaseError, StoreLocked
 from service.knowledge import milvus, milvus_rows
 from service.knowledge.lite_store import LiteStore
 from service.knowledge.milvus import MilvusKnowledge
-from service.knowledge.milvus_rows import literal, passage_of, row_of, scope_filter, stem, terms_of, whole_version
+from service.knowledge.milvus_rows import literal, passage_of, row_of, scope_filter, whole_version
 from service.knowledge.milvus_schema import Capability, has_bm25
+from service.knowledge.terms import stem, terms_of
 from service.model import Scope
 from tests.contracts.passages import WordEmbedder, passage
 

@@ -157,8 +157,8 @@ async def test_the_writer_is_asked_with_key_model_sources_and_no_schema(server: 
     assert asked.body["model"] == "claude-opus-5-5"
     assert asked.schema is None
     assert ABSTAIN in asked.system
-    assert "[[1]] [VECTOR] Client money > 4.2.3" in asked.text
-    assert "[[2]] [VECTOR] Glossary > 4.2.3" in asked.text
+    assert "[[1]] [VECTOR]\n<data " in asked.text
+    assert ">\nGlossary > 4.2.3\n" in asked.text
     assert QUESTION in asked.text
 
 

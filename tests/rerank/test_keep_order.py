@@ -25,15 +25,15 @@ def test_the_state_warns_that_nothing_is_reranked_and_why() -> None:
     state = KeepOrder("the model could not be loaded").state()
     assert state.ok
     assert "not reranked" in state.warning
-    assert state.warning.endswith(": the model could not be loaded.")
-    assert KeepOrder().state().warning.endswith("judge nothing.")
+    assert state.detail == "keep-order: the model could not be loaded"
+    assert KeepOrder().state().detail == "keep-order"
 
 
 @pytest.mark.parametrize("model", ["", "keep-order"])
 def test_an_installation_without_a_reranker_keeps_the_order_and_says_so(model: str) -> None:
     reranker = load_reranker(model, threads=1, max_concurrent=1)
     assert reranker.name == "keep-order"
-    assert "no reranker is configured" in reranker.state().warning
+    assert "no reranker is configured" in reranker.state().detail
 
 
 def test_a_model_that_cannot_be_loaded_is_replaced_aloud(
@@ -46,5 +46,5 @@ def test_a_model_that_cannot_be_loaded_is_replaced_aloud(
     with caplog.at_level(logging.WARNING):
         reranker = load_reranker("ours", threads=1, max_concurrent=1)
     assert reranker.name == "keep-order"
-    assert "'ours' cannot be loaded" in reranker.state().warning
+    assert "'ours' cannot be loaded" in reranker.state().detail
     assert "'ours' cannot be loaded" in caplog.text

@@ -1,13 +1,19 @@
 """The steps that bring passages in: the store always, the web only on a person's word."""
 
 import asyncio
+import logging
+from collections.abc import Sequence
 
 from service.citations.quotes import best_sentence
 from service.citations.text_fragment import directive_at
+from service.errors import KnowledgeBaseError, SnapshotFault
 from service.graph.events import WebReport
 from service.graph.state import Deps, Outcome, State
+from service.knowledge.snapshots import Snapshots
 from service.model import Candidate, Passage, Source, StoredSource
 from service.ports import WebFindings
+
+logger = logging.getLogger(__name__)
 
 NO_WEB = WebFindings(query="", status="off")
 
@@ -41,29 +47,65 @@ async def search_web(state: State, deps: Deps) -> Outcome:
 
 
 async def assemble_sources(state: State, deps: Deps) -> Outcome:
-    """Give each kept passage its number in this thread and show it, before any text is written."""
+    """Give each kept passage its number in this thread and show it, before any text is written.
+
+    A passage that does not stand in its stored snapshot cannot be cited (invariant 9): it is left out, with a warning.
+    """
+    kept = await asyncio.to_thread(placed_on_pages, state["kept"], state["standalone"], deps.services.snapshots)
+    if not kept:
+        raise SnapshotFault("The stored pages of the passages found are missing or damaged. Ingest their source again.")
     registry = list(state.get("registry", []))
     numbers = {(item["passage_id"], item["sha256"]): item["n"] for item in registry}
     sources: list[Source] = []
-    for candidate in state["kept"]:
-        passage = candidate.passage
-        key = (passage.passage_id, passage.sha256)
+    for candidate, stored in kept:
+        key = (stored["passage_id"], stored["sha256"])
         if key not in numbers:
             numbers[key] = len(registry) + 1
-            registry.append(await stored_source(numbers[key], candidate, state["standalone"], deps))
-        sources.append(Source(numbers[key], passage, candidate.score))
+            registry.append({**stored, "n": numbers[key]})
+        sources.append(Source(numbers[key], candidate.passage, candidate.score))
     shown = [registry[source.n - 1] for source in sources]
+    lost = len(state["kept"]) - len(kept)
+    warnings = [f"{lost} passage(s) left out: their stored pages are missing or damaged."] if lost else []
     web = state["web"]
-    warnings = [web.warning, deps.model.state().warning]
+    warnings += [web.warning, deps.model.state().warning]
     deps.transcript.sources(shown, WebReport(web.query, web.status), warnings)
     return Outcome({"sources": sources, "registry": registry}, n_in=len(state["kept"]), n_out=len(sources))
 
 
-async def stored_source(n: int, candidate: Candidate, question: str, deps: Deps) -> StoredSource:
+def placed_on_pages(
+    kept: Sequence[Candidate], question: str, snapshots: Snapshots
+) -> list[tuple[Candidate, StoredSource]]:
+    """The passages that stand in their snapshots, each with the source to be numbered. Blocks: it reads the pages."""
+    pages = {sha256: blocks_of(snapshots, sha256) for sha256 in {c.passage.sha256 for c in kept}}
+    return [
+        (candidate, unnumbered_source(candidate, question, pages[candidate.passage.sha256]))
+        for candidate in kept
+        if stands_on(candidate.passage, pages[candidate.passage.sha256])
+    ]
+
+
+def blocks_of(snapshots: Snapshots, sha256: str) -> list[str]:
+    """The texts of a stored page's blocks; none where the snapshot is missing or damaged."""
+    try:
+        snapshot = snapshots.get(sha256)
+    except KnowledgeBaseError as damaged:
+        logger.warning("snapshot unusable: %s", damaged)
+        return []
+    return [block.text for block in snapshot.page.blocks] if snapshot else []
+
+
+def stands_on(passage: Passage, blocks: Sequence[str]) -> bool:
+    """Whether the passage's spans lie on the page and say what the passage says."""
+    if not passage.spans or max(span.block for span in passage.spans) >= len(blocks):
+        return False
+    return passage.text == "\n".join(blocks[span.block][span.start : span.end] for span in passage.spans)
+
+
+def unnumbered_source(candidate: Candidate, question: str, blocks: Sequence[str]) -> StoredSource:
     passage = candidate.passage
     start, end = best_sentence(question, passage.text)
     return {
-        "n": n,
+        "n": 0,
         "passage_id": passage.passage_id,
         "sha256": passage.sha256,
         "source": passage.source,
@@ -74,15 +116,6 @@ async def stored_source(n: int, candidate: Candidate, question: str, deps: Deps)
         "page": passage.page,
         "fetched_at": passage.fetched_at,
         "quote": passage.text[start:end],
-        "directive": await passage_directive(passage, deps),
+        "directive": directive_at(blocks, passage.spans),
         "score": round(candidate.score, 4),
     }
-
-
-async def passage_directive(passage: Passage, deps: Deps) -> str:
-    """The text directive that opens the page at this passage, or "" where none is safe."""
-    snapshot = await asyncio.to_thread(deps.services.snapshots.get, passage.sha256)
-    if snapshot is None:
-        return ""
-    blocks = [block.text for block in snapshot.page.blocks]
-    return await asyncio.to_thread(directive_at, blocks, passage.spans)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from service.citations.grounding import missing_quotations
 from service.errors import ModelUnusable
 from service.graph.state import Deps, Outcome, State
-from service.model import Candidate, Grade, Judgement, Passage, Verdict
+from service.model import Candidate, Gate, Grade, Judgement, Passage, Verdict
 
 
 async def grade_documents(state: State, deps: Deps) -> Outcome:
@@ -51,7 +51,8 @@ def documents_verdict(grades: Sequence[Grade], kept: Sequence[Candidate]) -> Ver
         return Verdict("documents", "fail", "no_candidates")
     if all(grade.result == "error" for grade in grades):
         return Verdict("documents", "error", "not_assessed", grades[0].words)
-    return Verdict("documents", "fail", "nothing_relevant")
+    some_unknown = any(grade.result == "error" for grade in grades)
+    return Verdict("documents", "fail", "not_all_assessed" if some_unknown else "nothing_relevant")
 
 
 async def reflect(state: State, deps: Deps) -> Outcome:
@@ -75,7 +76,7 @@ async def reflect(state: State, deps: Deps) -> Outcome:
 
 
 async def judge_grounded(state: State, deps: Deps) -> Verdict:
-    broken = broken_rule(state)
+    broken = await asyncio.to_thread(broken_rule, state)
     if broken is not None:
         return broken
     said = await deps.model.judge_grounded(state["standalone"], state["draft"], state["sources"], deps.usage)
@@ -100,7 +101,10 @@ def broken_rule(state: State) -> Verdict | None:
     return None
 
 
-def verdict_of(gate: str, said: Judgement, failed: str) -> Verdict:
-    reason = {"pass": "passed", "fail": failed}.get(said.result, "not_assessed")
-    result = said.result if said.result in ("pass", "fail") else "error"
-    return Verdict("grounded" if gate == "grounded" else "answers", result, reason, said.words)
+def verdict_of(gate: Gate, said: Judgement, failed: str) -> Verdict:
+    """What is neither pass nor fail is an error (invariant 6)."""
+    if said.result == "pass":
+        return Verdict(gate, "pass", "passed", said.words)
+    if said.result == "fail":
+        return Verdict(gate, "fail", failed, said.words)
+    return Verdict(gate, "error", "not_assessed", said.words)

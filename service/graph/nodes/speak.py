@@ -1,15 +1,21 @@
 """The steps that produce text, and the only way out."""
 
+import asyncio
+from collections.abc import Sequence
 from contextlib import aclosing
+from dataclasses import dataclass
 
 from service.citations.markers import AbstainGate, MarkerFilter
 from service.citations.quotes import CitationDraft, check
 from service.citations.text_fragment import directive_at
+from service.errors import ModelUnusable
 from service.graph.events import WebReport
+from service.graph.nodes.gather import blocks_of
 from service.graph.nodes.judge import documents_verdict
 from service.graph.state import Deps, Outcome, State
+from service.knowledge.snapshots import Snapshots
 from service.model import ABSTAIN, Consulted, Source, Status, StoredCitation, Turn
-from service.ports import AnswerCut
+from service.ports import AnswerCut, Reranker
 
 REFUSAL = "The knowledge base does not hold enough to answer this reliably."
 
@@ -51,15 +57,16 @@ async def generate(state: State, deps: Deps) -> Outcome:
     for piece in markers.flush():
         show(piece)
     draft = "".join(pieces)
-    abstained = gate.abstained or not draft.strip()
+    if not draft.strip() and not gate.abstained:
+        raise ModelUnusable("The language model wrote nothing, so there is no answer. Please try again.")
     update: State = {
         "draft": draft,
         "pieces": pieces,
         "unresolved": list(markers.unknown),
-        "abstained": abstained,
+        "abstained": gate.abstained,
         "cut": cut,
     }
-    return Outcome(update, n_in=len(sources), n_out=len(markers.cited), reason="abstained" if abstained else cut)
+    return Outcome(update, n_in=len(sources), n_out=len(markers.cited), reason="abstained" if gate.abstained else cut)
 
 
 async def prepare_regen(state: State, deps: Deps) -> Outcome:
@@ -152,28 +159,55 @@ def consulted(state: State) -> list[Consulted]:
     ]
 
 
-async def cite(answer: str, sources: list[Source], deps: Deps) -> list[StoredCitation]:
+@dataclass(frozen=True, slots=True)
+class Located:
+    """A checked citation and the text directive of its place."""
+
+    draft: CitationDraft
+    directive: str
+
+
+async def cite(answer: str, sources: Sequence[Source], deps: Deps) -> list[StoredCitation]:
     """Hold each citation against the stored text of its source. Quotations need no model; the rest is scored."""
+    located = await asyncio.to_thread(locate_citations, answer, sources, deps.services.snapshots)
+    supports = await support_of([item.draft for item in located], deps.services.support)
+    return [
+        {
+            "n": item.draft.n,
+            "quote": item.draft.quote,
+            "directive": item.directive,
+            "support": round(support, 3),
+            "status": item.draft.status or ("supported" if support >= deps.limits.supported_at else "unsupported"),
+        }
+        for item, support in zip(located, supports, strict=True)
+    ]
+
+
+def locate_citations(answer: str, sources: Sequence[Source], snapshots: Snapshots) -> list[Located]:
+    """Check every citation and find its place on its page. Blocks: each page is read, and searched, once."""
     by_number = {source.n: source for source in sources}
-    return [await stored_citation(draft, by_number[draft.n], deps) for draft in check(answer, sources)]
+    drafts = check(answer, sources)
+    cited = {by_number[draft.n].passage.sha256 for draft in drafts}
+    blocks = {sha256: blocks_of(snapshots, sha256) for sha256 in cited}
+    return [
+        Located(draft, sentence_directive(blocks[by_number[draft.n].passage.sha256], draft, by_number[draft.n]))
+        for draft in drafts
+    ]
 
 
-def sentence_directive(blocks: list[str], draft: CitationDraft, source: Source) -> str:
+def sentence_directive(blocks: Sequence[str], draft: CitationDraft, source: Source) -> str:
     """Open the page at the sentence; at the passage where the sentence (a repeated table cell) cannot be told apart."""
-    if not blocks:
-        return ""
     return directive_at(blocks, draft.spans) or directive_at(blocks, source.passage.spans)
 
 
-async def stored_citation(draft: CitationDraft, source: Source, deps: Deps) -> StoredCitation:
-    support = 1.0 if draft.status == "verified" else (await deps.services.support.scores(draft.claim, [draft.quote]))[0]
-    supported = support >= deps.limits.supported_at
-    snapshot = deps.services.snapshots.get(source.passage.sha256)
-    blocks = [block.text for block in snapshot.page.blocks] if snapshot else []
-    return {
-        "n": draft.n,
-        "quote": draft.quote,
-        "directive": sentence_directive(blocks, draft, source),
-        "support": round(support, 3),
-        "status": draft.status or ("supported" if supported else "unsupported"),
-    }
+async def support_of(drafts: Sequence[CitationDraft], scorer: Reranker) -> list[float]:
+    """How far each quote supports its claim, 0..1: 1 where it is verbatim, else the scorer's word, once per claim."""
+    open_quotes: dict[str, list[str]] = {}
+    for draft in drafts:
+        if draft.status != "verified":
+            open_quotes.setdefault(draft.claim, []).append(draft.quote)
+    scores: dict[tuple[str, str], float] = {}
+    for claim, quotes in open_quotes.items():
+        found = await scorer.scores(claim, quotes)
+        scores.update({(claim, quote): score for quote, score in zip(quotes, found, strict=True)})
+    return [1.0 if draft.status == "verified" else scores[draft.claim, draft.quote] for draft in drafts]

@@ -1,0 +1,74 @@
+"""What `gatehouse ask` prints of a run."""
+
+import io
+from typing import Any
+
+from rich.console import Console
+
+from service.ask import Event, Terminal
+
+
+def printed(*events: Event) -> tuple[str, bool]:
+    output = io.StringIO()
+    terminal = Terminal(Console(file=output, width=200, color_system=None))
+    for event in events:
+        terminal.show(event)
+    return output.getvalue(), terminal.failed
+
+
+SOURCE = {
+    "n": 3,
+    "label": "VECTOR",
+    "title": "CM 4",
+    "section": "CM 4.2.1",
+    "link": "http://127.0.0.1/site/x#:~:text=a",
+}
+
+
+def done(**changes: Any) -> Event:
+    plain = {
+        "type": "done",
+        "status": "answered",
+        "warning": "",
+        "citations": [{"n": 3, "status": "verified"}],
+        "verdicts": [{"gate": "grounded", "result": "pass"}],
+        "rewrites": 0,
+        "regens": 1,
+        "timings": {"total": 1234.0},
+    }
+    return plain | changes
+
+
+def test_the_answer_streams_and_its_sources_follow_with_links() -> None:
+    text, failed = printed(
+        {"type": "sources", "items": [SOURCE], "warnings": []},
+        {"type": "token", "text": "“Daily.” "},
+        {"type": "token", "text": "[[3]]"},
+        done(),
+    )
+    assert "“Daily.” [[3]]" in text
+    assert "[[3]] [VECTOR] CM 4  CM 4.2.1  (verified)" in text
+    assert "http://127.0.0.1/site/x#:~:text=a" in text
+    assert "answered: grounded pass; attempt 2; 1.2 s" in text
+    assert not failed
+
+
+def test_text_that_looks_like_markup_is_printed_as_it_is() -> None:
+    text, _ = printed({"type": "token", "text": "[bold]Smith [2019] EWCA[/bold] :smile:"})
+    assert text == "[bold]Smith [2019] EWCA[/bold] :smile:"
+
+
+def test_a_withdrawn_draft_says_why_and_a_partial_answer_carries_its_warning() -> None:
+    text, _ = printed(
+        {"type": "token", "text": "wrong"},
+        {"type": "reset", "reason": "quote_not_found"},
+        done(status="partial", warning="Not every statement is supported.", citations=[]),
+    )
+    assert "draft withdrawn: it quoted words that no source holds" in text
+    assert "Not every statement is supported." in text
+
+
+def test_an_error_is_shown_and_remembered_for_the_exit_code() -> None:
+    text, failed = printed({"type": "error", "code": "model_unavailable", "message": "Try again."})
+    assert "error (model_unavailable): Try again." in text
+    assert failed

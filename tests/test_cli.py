@@ -1,0 +1,67 @@
+"""The commands say in plain words what to do when they cannot go on."""
+
+import sys
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from service.cli import app, main
+from service.errors import OperatorError
+from service.settings import Settings, load_settings
+
+
+@pytest.fixture(autouse=True)
+def away_from_the_checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No `.env` of a developer's, and no data folder in the checkout."""
+    monkeypatch.chdir(tmp_path)
+
+
+def run_main(monkeypatch: pytest.MonkeyPatch, *words: str) -> int:
+    monkeypatch.setattr(sys, "argv", ["gatehouse", *words])
+    with pytest.raises(SystemExit) as exited:
+        main()
+    return int(exited.value.code or 0)
+
+
+BAD = [("PORT", "99999"), ("TOP_N", "many"), ("GRADE_MODE", "all"), ("MAX_REWRITES", "-1")]
+
+
+@pytest.mark.parametrize(("name", "value"), BAD)
+def test_a_setting_out_of_bounds_is_refused_at_start_and_named(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], name: str, value: str
+) -> None:
+    monkeypatch.setenv(name, value)
+    assert run_main(monkeypatch, "serve") == 1
+    said = capsys.readouterr().err
+    assert name in said
+    assert "Traceback" not in said
+
+
+def test_an_unknown_key_in_the_env_file_is_refused(tmp_path: Path) -> None:
+    (tmp_path / ".env").write_text("TOP_M=6\n")
+    with pytest.raises(OperatorError, match="TOP_M"):
+        load_settings()
+
+
+def test_a_secret_is_not_printed() -> None:
+    assert "sk-secret" not in repr(Settings(ANTHROPIC_API_KEY="sk-secret"))
+
+
+def test_the_kind_of_a_source_is_checked_before_anything_is_loaded() -> None:
+    result = CliRunner().invoke(app, ["ingest", "x", "--source", "s", "--kind", "gossip"])
+    assert result.exit_code == 2
+    assert "official or reference" in result.output
+
+
+def test_a_blank_question_is_refused_like_on_the_wire(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run_main(monkeypatch, "ask", "  ") == 2
+    assert "at least one letter or digit" in capsys.readouterr().err
+
+
+def test_the_provider_is_claude_where_a_key_or_a_base_url_is_set() -> None:
+    assert Settings().provider() == "quote"
+    assert Settings(ANTHROPIC_BASE_URL="http://127.0.0.1:1").provider() == "claude"
+    assert Settings(ANTHROPIC_BASE_URL="http://127.0.0.1:1", MODEL_PROVIDER="quote").provider() == "quote"
