@@ -1,5 +1,6 @@
 """The domain's nouns: pages, passages, sources, grades and verdicts. No I/O, no third-party import."""
 
+import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -18,6 +19,17 @@ LABELS: dict[Kind, Label] = {"official": "VECTOR", "reference": "REFERENCE", "we
 
 ABSTAIN = "[[abstain]]"
 """The fixed mark with which a writer that finds nothing to say opens its text. It is held back and never shown."""
+
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+def well_formed(text: str) -> str:
+    """Replace each lone surrogate by U+FFFD: it is no character, and UTF-8 has no bytes for it.
+
+    One for one, so that the tokens of a draft still add up to its answer.
+    """
+    return _SURROGATE.sub("\ufffd", text)
 
 
 # Pages and passages

@@ -33,7 +33,7 @@ class Settings(BaseSettings):
     RERANKER_MODEL: str = Field(
         "cross-encoder/ms-marco-MiniLM-L6-v2", description="Cross-encoder: a hub name, a folder, or `keep-order`."
     )
-    RERANK_CONCURRENCY: int = Field(1, ge=1, le=16, description="Reranks that run at the same time.")
+    RERANK_CONCURRENCY: int = Field(1, ge=1, le=4, description="Reranks that run at the same time.")
     TORCH_THREADS: int = Field(2, ge=1, le=64, description="Threads of torch; more than free cores is slower.")
     RETRIEVE_K: int = Field(40, ge=1, le=200, description="Candidates taken from the store.")
     TOP_N: int = Field(6, ge=1, le=20, description="Passages kept after the rerank.")

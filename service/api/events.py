@@ -1,22 +1,10 @@
 """The wire: one JSON object per frame, as POST /chat streams them. Published in the OpenAPI schema."""
 
-import re
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, BeforeValidator, Field
 
-from service.model import CitationStatus, Delivery, Gate, Label, Result, Status, WebStatus
-
-_SURROGATE = re.compile("[\ud800-\udfff]")
-
-
-def well_formed(text: str) -> str:
-    """Replace each lone surrogate by U+FFFD: it is no character, and UTF-8 has no bytes for it.
-
-    One for one, so that the tokens of a draft still add up to its answer.
-    """
-    return _SURROGATE.sub("\ufffd", text)
-
+from service.model import CitationStatus, Delivery, Gate, Label, Result, Status, WebStatus, well_formed
 
 ModelText = Annotated[str, BeforeValidator(well_formed)]
 """Text that a model wrote, which may hold anything that JSON escapes can name."""

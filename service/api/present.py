@@ -17,12 +17,11 @@ from service.api.events import (
     TokenFrame,
     VerdictFrame,
     WebItem,
-    well_formed,
 )
 from service.citations.render import render_answer
 from service.graph.events import Done, Event, Failed, GateVerdict, Reset, Sources, Stage, Started, Token, Told
 from service.links import Links
-from service.model import LABELS, StoredCitation, StoredSource, Turn
+from service.model import LABELS, StoredCitation, StoredSource, Turn, well_formed
 
 
 class Presenter:

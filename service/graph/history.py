@@ -1,7 +1,8 @@
 """What outlives a run: a thread's turns and sources in the checkpointer, a client's list of threads in the store."""
 
+import asyncio
 import logging
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 from langchain_core.runnables import RunnableConfig
@@ -26,6 +27,7 @@ class History:
         self._graph = graph
         self._checkpointer = checkpointer
         self._store = store
+        self._listing = asyncio.Lock()  # a row is read, changed and written back
 
     async def state(self, ref: ThreadRef) -> State:
         """Return the thread's turns and sources; empty lists where it is unknown."""
@@ -52,10 +54,11 @@ class History:
 
     async def record(self, ref: ThreadRef, question: str, at: str, turns: int) -> None:
         """Put the thread into its client's list, or move it up. A title once given stays."""
-        known = await self._store.aget(namespace(ref.client), ref.key)
-        old = known.value if known else {"title": title_of(question), "created_at": at}
-        summary = ThreadSummary(ref.thread_id, ref.skill, old["title"], old["created_at"], at, turns)
-        await self._store.aput(namespace(ref.client), ref.key, asdict(summary), index=False)
+        async with self._listing:
+            known = await self._store.aget(namespace(ref.client), ref.key)
+            old = known.value if known else {"title": title_of(question), "created_at": at}
+            summary = ThreadSummary(ref.thread_id, ref.skill, old["title"], old["created_at"], at, turns)
+            await self._store.aput(namespace(ref.client), ref.key, asdict(summary), index=False)
 
     async def threads(self, client: str) -> list[ThreadSummary]:
         """Return the client's threads, newest first."""
@@ -74,10 +77,10 @@ class History:
         return ThreadSummary(**item.value)
 
     async def rename(self, ref: ThreadRef, title: str) -> ThreadSummary:
-        summary = await self.summary(ref)
-        renamed = {**asdict(summary), "title": title}
-        await self._store.aput(namespace(ref.client), ref.key, renamed, index=False)
-        return ThreadSummary(**renamed)
+        async with self._listing:
+            renamed = replace(await self.summary(ref), title=title)
+            await self._store.aput(namespace(ref.client), ref.key, asdict(renamed), index=False)
+        return renamed
 
     async def erase(self, ref: ThreadRef) -> None:
         """Delete the conversation: every checkpoint of the thread, then its row in the list.
@@ -86,8 +89,9 @@ class History:
         """
         if not (await self.state(ref))["registry"]:
             await self.summary(ref)
-        await self._checkpointer.adelete_thread(ref.key)
-        await self._store.adelete(namespace(ref.client), ref.key)
+        async with self._listing:
+            await self._checkpointer.adelete_thread(ref.key)
+            await self._store.adelete(namespace(ref.client), ref.key)
 
 
 def config_of(ref: ThreadRef) -> RunnableConfig:

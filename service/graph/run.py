@@ -25,6 +25,8 @@ from service.threads import ThreadRef, new_run_id
 
 logger = logging.getLogger(__name__)
 
+CLOSING_S = 8.0
+
 
 def as_failed(error: GatehouseError) -> Failed:
     return Failed(error.code, str(error), error.retryable, error.status)
@@ -76,6 +78,10 @@ class Run:
             if isinstance(told.event, Terminal):
                 return
 
+    async def ended(self) -> None:
+        if self.task is not None:
+            await asyncio.wait([self.task])
+
     def stop(self, why: Failed = CANCELLED) -> None:
         """Cancel the run: its model stream is closed, `why` is its terminal event. Does nothing after the end.
 
@@ -85,10 +91,6 @@ class Run:
         if self.task is not None and not self.stopping and not self.storing:
             self.stopping, self.stopped_by = True, why
             self.task.cancel()
-
-    async def ended(self) -> None:
-        if self.task is not None:
-            await asyncio.wait([self.task])
 
 
 class Runs:
@@ -121,7 +123,9 @@ class Runs:
         self._take(request.ref)
         run = Run(new_run_id(), request, datetime.now(UTC).isoformat(timespec="seconds"))
         self._active[run.run_id] = run
-        run.task = asyncio.create_task(self._drive(run), name=run.run_id)
+        model = self._model_for_run()
+        run.transcript.tell(self._started(run, model))
+        run.task = asyncio.create_task(self._drive(run, model), name=run.run_id)
         # A task that is cancelled before its first step never runs a line of `_drive`.
         run.task.add_done_callback(lambda _: self._end(run, run.stopped_by))
         return run
@@ -156,14 +160,15 @@ class Runs:
         runs = list(self._active.values())
         for run in runs:
             run.stop(SHUTDOWN)
-        for run in runs:
-            await run.ended()
+        if runs:
+            # Bounded: a store that hangs must not keep the process from ending.
+            await asyncio.wait([run.task for run in runs if run.task is not None], timeout=CLOSING_S)
 
-    async def _drive(self, run: Run) -> None:
+    async def _drive(self, run: Run, model: AnswerModel) -> None:
         # A timer outside the run's task: deadline, stop and shutdown end a run in one and the same way.
         deadline = asyncio.get_running_loop().call_later(self._deadline_s, run.stop, DEADLINE)
         try:
-            terminal: Terminal = await self._answer(run)
+            terminal: Terminal = await self._answer(run, model)
         except asyncio.CancelledError:
             terminal = await self._ended_early(run, run.stopped_by)
         except Exception as error:
@@ -206,10 +211,8 @@ class Runs:
         self._busy.discard(run.request.ref.key)
         run.transcript.tell(terminal)
 
-    async def _answer(self, run: Run) -> Done:
+    async def _answer(self, run: Run, model: AnswerModel) -> Done:
         request = run.request
-        model = self._model_for_run()
-        run.transcript.tell(self._started(run, model))
         deps = Deps(self._services, model, run.transcript, run.run_id, run.asked_at, request.delivery)
         config: RunnableConfig = {**config_of(request.ref), "recursion_limit": recursion_limit(deps.limits)}
         values = request_state(request.question, request.web_search)

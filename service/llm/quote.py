@@ -22,11 +22,11 @@ class Thresholds:
     `similarity_share` the scorer's weight against the share of the question's terms that are covered.
     """
 
-    relevant: float = 0.65
-    quotable: float = 0.65
-    answers: float = 0.65
-    quotes: int = 2
-    similarity_share: float = 0.7
+    relevant: float = 0.7
+    quotable: float = 0.7
+    answers: float = 0.7
+    quotes: int = 1
+    similarity_share: float = 0.5
 
 
 @dataclass(frozen=True, slots=True)

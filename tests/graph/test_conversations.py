@@ -79,7 +79,7 @@ async def test_a_run_stopped_before_its_first_step_still_ends(tmp_path: Path) ->
     house = House(services(tmp_path), ScriptedModel())
     run = house.runs.start(Request(ThreadRef("alice", "t1"), "never begun"))
     run.stop()
-    assert [type(told.event).__name__ async for told in run.events()] == ["Failed"]
+    assert [type(told.event).__name__ async for told in run.events()] == ["Started", "Failed"]
     assert (await house.ask())[-1]["status"] == "answered"
 
 

@@ -19,7 +19,7 @@ from tests.wire import MARKER, Frame, assert_grammar, of
 pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parent.parent.parent
-QUESTION = "How quickly must an issuer on the main market supply its insider list when the MFCA asks for it?"
+QUESTION = "What own funds must a category B firm hold at all times?"
 
 
 def free_port() -> int:

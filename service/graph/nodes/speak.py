@@ -14,7 +14,7 @@ from service.graph.nodes.gather import blocks_of
 from service.graph.nodes.judge import documents_verdict
 from service.graph.state import Deps, Outcome, State
 from service.knowledge.snapshots import Snapshots
-from service.model import ABSTAIN, Consulted, Source, Status, StoredCitation, Turn
+from service.model import ABSTAIN, Consulted, Source, Status, StoredCitation, Turn, well_formed
 from service.ports import AnswerCut, Reranker
 
 REFUSAL = "The knowledge base does not hold enough to answer this reliably."
@@ -50,7 +50,7 @@ async def generate(state: State, deps: Deps) -> Outcome:
     try:
         async with aclosing(stream) as texts:
             async for text in texts:
-                take(gate.feed(text))
+                take(gate.feed(well_formed(text)))
     except AnswerCut as stopped:
         cut = stopped.stop_reason
     take(gate.flush())
