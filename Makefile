@@ -11,7 +11,7 @@ demo: $(VENV)/.installed
 	$(BIN)/gatehouse demo
 
 test: $(VENV)/.installed-dev
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest --cov=service --cov-branch --cov-report= --cov-fail-under=94
 
 # Lint, types, import contracts and the fast tests; the generated parts of the README are among these.
 check: $(VENV)/.installed-dev

