@@ -112,6 +112,7 @@ class Terminal:
         for n in sorted(statuses):
             self._source(n, statuses[n])
         self.console.print(Text(f"\n{event['status']}: {verdict_line(event)}", style="bold"))
+        self.console.print(Text(f"go on with --thread {event['thread_id']}", style="dim"))
 
     def _source(self, n: int, statuses: list[str]) -> None:
         item = self.sources.get(n)

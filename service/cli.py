@@ -33,12 +33,12 @@ def main() -> None:
     try:
         app()
     except GatehouseError as error:
-        say.print(f"error: {error}", style="bold red", markup=False, highlight=False)
+        say.print(f"error: {error}", style="bold red", markup=False, highlight=False, soft_wrap=True)
         sys.exit(2 if isinstance(error, CallerError) else 1)
 
 
 def progress(line: str) -> None:
-    say.print(line, style="dim", markup=False, highlight=False)
+    say.print(line, style="dim", markup=False, highlight=False, soft_wrap=True)
 
 
 def log_to_stderr(level: int) -> None:
@@ -111,7 +111,7 @@ async def ingest_into(
         )
     progress(f"{source}: {report.summary()}")
     for name, reason in report.failed:
-        say.print(f"  not ingested: {name}: {reason}", style="red", markup=False, highlight=False)
+        say.print(f"  not ingested: {name}: {reason}", style="red", markup=False, highlight=False, soft_wrap=True)
     if report.failed:
         raise OperatorError(f"{len(report.failed)} document(s) of {source} could not be ingested; the rest is there.")
 

@@ -32,6 +32,10 @@ def well_formed(text: str) -> str:
     return _SURROGATE.sub("\ufffd", text)
 
 
+UNAVAILABLE = "unavailable"
+"""How the words of a grade or judgement begin when the model could not be asked at all."""
+
+
 # Pages and passages
 
 

@@ -23,6 +23,13 @@ class Server(uvicorn.Server):
         super().__init__(config)
         self._runs = runs
 
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Uvicorn raises SIGTERM again at its end, which would kill the process before what it opened is closed."""
+        with super().capture_signals():
+            yield
+            self._captured_signals.clear()
+
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         await self._runs.close()
         await super().shutdown(sockets)

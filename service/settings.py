@@ -20,9 +20,13 @@ class Settings(BaseSettings):
     # Where it listens and what it keeps
     HOST: str = Field("127.0.0.1", description="Address to listen on.")
     PORT: int = Field(8000, ge=1, le=65535, description="Port to listen on.")
-    PUBLIC_URL: str = Field("", description="Base of links to this server, where a proxy changes it.")
+    PUBLIC_URL: str = Field(
+        "", pattern=r"^(https?://\S+)?$", description="Base of links to this server, where a proxy changes it."
+    )
     DATA_DIR: Path = Field(Path("data"), description="Folder of the store, the threads and the snapshots.")
-    MILVUS_URI: str = Field("", description="Milvus server; empty means Milvus Lite in DATA_DIR.")
+    MILVUS_URI: str = Field(
+        "", pattern=r"^(https?://\S+)?$", description="Milvus server; empty means Milvus Lite in DATA_DIR."
+    )
     MILVUS_TOKEN: SecretStr = Field(SecretStr(""), description="`user:password` or token of the Milvus server.")
     MILVUS_TIMEOUT_S: float = Field(10, gt=0, le=120, description="Time limit of one call to Milvus.")
 
@@ -61,7 +65,9 @@ class Settings(BaseSettings):
         "claude-haiku-5-5", description="Small, fast model that condenses, rewrites, grades and judges."
     )
     ANTHROPIC_API_KEY: SecretStr = Field(SecretStr(""), description="Key of the Messages API.")
-    ANTHROPIC_BASE_URL: str = Field("", description="Any server that speaks the Messages API.")
+    ANTHROPIC_BASE_URL: str = Field(
+        "", pattern=r"^(https?://\S+)?$", description="Any server that speaks the Messages API."
+    )
     ANSWER_MAX_TOKENS: int = Field(16_000, ge=64, le=64000, description="Longest answer, a model's thinking included.")
     MODEL_SILENCE_S: float = Field(30, gt=0, le=600, description="Longest gap between two bytes of the model API.")
 
@@ -93,8 +99,10 @@ def load_settings() -> Settings:
     try:
         return Settings()
     except ValidationError as error:
-        lines = [f"{name_of(item['loc'])}: {item['msg']}" for item in error.errors()]
+        lines = [f"{name_of(item['loc'])}: {item['msg'].removeprefix('Value error, ')}" for item in error.errors()]
         raise OperatorError("These settings are not usable:\n  " + "\n  ".join(lines)) from None
+    except UnicodeDecodeError:
+        raise OperatorError("The file .env is not UTF-8 text. Save it as UTF-8, or remove it.") from None
 
 
 def name_of(loc: tuple[int | str, ...]) -> str:

@@ -4,6 +4,8 @@ import asyncio
 import logging
 import secrets
 import shutil
+import sqlite3
+import tempfile
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -11,10 +13,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
+from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 from langgraph.store.sqlite.aio import AsyncSqliteStore
 
 from service.api.deps import ApiState
 from service.api.present import Presenter
+from service.errors import OperatorError
 from service.graph.build import build_graph
 from service.graph.checkpoints import NewestCheckpoint
 from service.graph.history import History
@@ -75,7 +79,7 @@ def public_url(settings: Settings) -> str:
 @asynccontextmanager
 async def open_store(settings: Settings, progress: Progress) -> AsyncIterator[Store]:
     """Open the embedder, Milvus and the snapshots. Raises `OperatorError` or `KnowledgeBaseError`."""
-    settings.DATA_DIR.mkdir(parents=True, exist_ok=True)
+    make_data_dir(settings.DATA_DIR)
     embedder = await timed("loading the embedding model", progress, lambda: load_embedder(settings))
     async with AsyncExitStack() as stack:
         began = time.perf_counter()
@@ -102,12 +106,7 @@ async def open_gatehouse(settings: Settings, progress: Progress, site: Path | No
     async with AsyncExitStack() as stack:
         store = await stack.enter_async_context(open_store(settings, progress))
         reranker = await timed("loading the reranker", progress, lambda: load_the_reranker(settings))
-        threads_file = str(settings.DATA_DIR / "threads.db")
-        checkpointer = await stack.enter_async_context(NewestCheckpoint.from_conn_string(threads_file))
-        listing = await stack.enter_async_context(
-            AsyncSqliteStore.from_conn_string(str(settings.DATA_DIR / "listing.db"))
-        )
-        await listing.setup()
+        checkpointer, listing = await open_threads(settings.DATA_DIR, stack)
         similarity = EmbeddingSimilarity(store.embedder)
         services = Services(store.knowledge, reranker, similarity, NoWeb(), store.snapshots, limits_of(settings))
         model_for_run = await choose_model(settings, Quote(similarity), stack)
@@ -125,6 +124,17 @@ async def open_gatehouse(settings: Settings, progress: Progress, site: Path | No
         api = api_state_of(settings, store, services, runs, history, model_for_run, site)
         warn_at_start([reranker.state(), model_for_run().state()])
         yield Gatehouse(store, services, runs, history, api)
+
+
+async def open_threads(folder: Path, stack: AsyncExitStack) -> tuple[AsyncSqliteSaver, AsyncSqliteStore]:
+    """Open the turns and the list of threads. Raises `OperatorError` for a damaged file."""
+    async with readable(folder / "threads.db"):
+        checkpointer = await stack.enter_async_context(NewestCheckpoint.from_conn_string(str(folder / "threads.db")))
+        await checkpointer.setup()
+    async with readable(folder / "listing.db"):
+        listing = await stack.enter_async_context(AsyncSqliteStore.from_conn_string(str(folder / "listing.db")))
+        await listing.setup()
+    return checkpointer, listing
 
 
 def load_embedder(settings: Settings) -> Embedder:
@@ -200,6 +210,29 @@ def api_state_of(
         instance=secrets.token_hex(8),
         site=site,
     )
+
+
+def make_data_dir(folder: Path) -> None:
+    """Raises `OperatorError` where DATA_DIR cannot be a folder that this process writes to."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        raise OperatorError(
+            f"DATA_DIR={folder} cannot be used ({error.strerror}). Name a folder to write to."
+        ) from None
+
+
+@asynccontextmanager
+async def readable(file: Path) -> AsyncIterator[None]:
+    """Turn a file that is no database into an error that says what to do."""
+    try:
+        yield
+    except sqlite3.DatabaseError as error:
+        raise OperatorError(
+            f"{file} cannot be read ({error}). Restore it from a backup, or move it away to begin without old threads."
+        ) from error
 
 
 def storage_state(folder: Path) -> ComponentState:

@@ -28,6 +28,7 @@ SOURCE = {
 def done(**changes: Any) -> Event:
     plain = {
         "type": "done",
+        "thread_id": "t_1",
         "status": "answered",
         "warning": "",
         "citations": [{"n": 3, "status": "verified"}],

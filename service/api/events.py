@@ -147,7 +147,11 @@ class Answer(BaseModel):
 
 
 class DoneFrame(Frame, Answer):
+    """The answer with all that it needs to be read alone: its thread, and every source that the run has shown."""
+
     type: Literal["done"] = "done"
+    thread_id: str
+    sources: list[SourceItem]
 
 
 class ErrorFrame(Frame):

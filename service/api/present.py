@@ -58,8 +58,10 @@ class Presenter:
                 return ResetFrame(**common, reason=reason)
             case GateVerdict(gate, result, reason):
                 return VerdictFrame(**common, gate=gate, result=result, reason=reason)
-            case Done(turn, sources):
-                return DoneFrame(**{**self.answer(turn, sources).model_dump(), **common})
+            case Done(thread_id, turn, sources):
+                answer = self.answer(turn, sources).model_dump()
+                shown = [self.source(item) for item in sources]
+                return DoneFrame(**{**answer, **common}, thread_id=thread_id, sources=shown)
             case Failed(code, message, retryable):
                 return ErrorFrame(**common, code=code, message=message, retryable=retryable)
 

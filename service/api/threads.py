@@ -53,7 +53,7 @@ class ThreadDetail(ThreadItem):
 class Rename(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
 
-    title: str = Field(min_length=1, max_length=200, pattern=r"\S")
+    title: str = Field(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f\x7f]*[^\s\x00-\x1f\x7f][^\x00-\x1f\x7f]*$")
 
 
 class Erased(BaseModel):

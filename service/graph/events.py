@@ -66,6 +66,7 @@ class GateVerdict:
 
 @dataclass(frozen=True, slots=True)
 class Done:
+    thread_id: str
     turn: Turn
     sources: tuple[StoredSource, ...]
 

@@ -202,7 +202,7 @@ class Runs:
             await self._history.record(run.request.ref, run.request.question, run.asked_at, len(turns))
         except Exception:
             logger.exception("thread not listed run_id=%s", run.run_id)
-        return Done(turns[-1], tuple(run.transcript.named.values()))
+        return Done(run.request.ref.thread_id, turns[-1], tuple(run.transcript.named.values()))
 
     def _end(self, run: Run, terminal: Terminal) -> None:
         """Release the lock, then tell the terminal event; once, whoever comes first."""

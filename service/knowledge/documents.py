@@ -108,10 +108,20 @@ def _page_of(url: str, content_type: str, data: bytes) -> Page:
     raise IngestError(f"no reader for the content type {kind}")
 
 
+@dataclass(frozen=True, slots=True)
+class Unread:
+    """A file in a folder whose suffix has no reader."""
+
+    suffix: str
+
+
 def find_documents(
     paths_or_urls: Sequence[str], base_url: str, transport: httpx.AsyncBaseTransport | None = None
-) -> Iterator[Document | tuple[str, str]]:
-    """Yield each document named, or (name, reason) for what is not there. Folders are walked in sorted order."""
+) -> Iterator[Document | tuple[str, str] | Unread]:
+    """Yield each document named, (name, reason) for what cannot be had, and what a folder holds that no reader reads.
+
+    Folders are walked in sorted order.
+    """
     for name in paths_or_urls:
         path = Path(name)
         if name.lower().startswith(("http://", "https://")):
@@ -119,7 +129,7 @@ def find_documents(
         elif path.is_dir():
             yield from _walk(path)
         elif path.is_file():
-            yield FileDocument(path, quote(path.name, safe=_PATH_SAFE))
+            yield _file(path, path.name)
         else:
             yield name, "no such file or folder"
 
@@ -141,13 +151,24 @@ def relative_address(url: str, base_url: str) -> str:
     return (url[len(base) :] or "./") if base and url.startswith(base) else url
 
 
-def _walk(folder: Path) -> Iterator[FileDocument]:
-    """Yield the readable files below `folder`; hidden ones and links that lead out of it are left out."""
+def _file(path: Path, address: str) -> FileDocument | tuple[str, str]:
+    try:
+        return FileDocument(path, quote(address, safe=_PATH_SAFE))
+    except UnicodeEncodeError:
+        return ascii(address), "its name is not valid text in this file system's encoding: rename it"
+
+
+def _walk(folder: Path) -> Iterator[FileDocument | tuple[str, str] | Unread]:
+    """Yield the files below `folder`; hidden ones and links that lead out of it are left out."""
     root = folder.resolve()
     found = []
     for directory, folders, files in os.walk(folder, followlinks=False):
         folders[:] = [name for name in folders if not name.startswith(".")]
         found += [Path(directory, name) for name in files if not name.startswith(".")]
     for path in sorted(found, key=lambda path: path.relative_to(folder).parts):
-        if path.suffix.lower() in SUFFIXES and path.resolve().is_relative_to(root) and path.is_file():
-            yield FileDocument(path, quote(path.relative_to(folder).as_posix(), safe=_PATH_SAFE))
+        if not path.resolve().is_relative_to(root) or not path.is_file():
+            continue
+        if path.suffix.lower() in SUFFIXES:
+            yield _file(path, path.relative_to(folder).as_posix())
+        else:
+            yield Unread(path.suffix.lower())

@@ -11,7 +11,7 @@ import httpx
 
 from service.errors import GatehouseError, IngestError
 from service.knowledge.chunk import CountTokens, chunk_page
-from service.knowledge.documents import Document, find_documents
+from service.knowledge.documents import Document, Unread, find_documents
 from service.knowledge.snapshots import Snapshots
 from service.knowledge.sources import SourceRegistry
 from service.model import Kind, Page, Passage
@@ -27,13 +27,17 @@ Outcome = Literal["added", "changed", "unchanged"]
 
 @dataclass(slots=True)
 class IngestReport:
-    """What happened, by address; `failed` holds (name, reason), `passages` counts those of added and changed ones."""
+    """What happened, by address; `failed` holds (name, reason), `passages` counts those of added and changed ones.
+
+    `unread` holds the suffix of each file that a folder held and no reader reads.
+    """
 
     added: list[str] = field(default_factory=list)
     changed: list[str] = field(default_factory=list)
     unchanged: list[str] = field(default_factory=list)
     removed: list[str] = field(default_factory=list)
     failed: list[tuple[str, str]] = field(default_factory=list)
+    unread: list[str] = field(default_factory=list)
     passages: int = 0
 
     @property
@@ -44,7 +48,10 @@ class IngestReport:
         """Return the counts as one line for a person."""
         names = ("added", "changed", "unchanged", "removed", "failed")
         counts = ", ".join(f"{len(getattr(self, name))} {name}" for name in names)
-        return f"{counts}; {self.passages} passages written"
+        unread = (
+            f"; {len(self.unread)} left out, no reader for {' '.join(sorted(set(self.unread)))}" if self.unread else ""
+        )
+        return f"{counts}; {self.passages} passages written{unread}"
 
 
 class Ingestor:
@@ -87,8 +94,10 @@ class Ingestor:
         """
         base = await asyncio.to_thread(self.registry.check, source, kind, base_url)
         base = base or await asyncio.to_thread(self.registry.base_url, source)
-        found = await asyncio.to_thread(lambda: list(find_documents(paths_or_urls, base, self._transport)))
+        named = await asyncio.to_thread(lambda: list(find_documents(paths_or_urls, base, self._transport)))
+        found = [item for item in named if not isinstance(item, Unread)]
         run = _Run(self, source, kind, base, dry_run, await self.knowledge.documents(source))
+        run.report.unread = sorted(item.suffix for item in named if isinstance(item, Unread))
         for done, document in enumerate(found):
             name = document[0] if isinstance(document, tuple) else document.name
             if progress:

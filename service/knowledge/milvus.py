@@ -26,7 +26,7 @@ from service.knowledge.milvus_rows import (
     scope_filter,
     whole_version,
 )
-from service.knowledge.milvus_schema import LOAD_TIMEOUT_S, Capability, prepare_collection
+from service.knowledge.milvus_schema import GRPC_OPTIONS, LOAD_TIMEOUT_S, Capability, prepare_collection
 from service.knowledge.terms import terms_of
 from service.model import Candidate, ComponentState, Passage, Scope
 
@@ -112,7 +112,9 @@ class MilvusKnowledge:
                     embedding=embedder.identity,
                     timeout_s=timeout_s,
                 )
-                client = AsyncMilvusClient(address, token=token, timeout=timeout_s, dedicated=True)
+                client = AsyncMilvusClient(
+                    address, token=token, timeout=timeout_s, dedicated=True, grpc_options=GRPC_OPTIONS
+                )
                 opened.push_async_callback(client.close)
             knowledge = cls(client, can, collection=collection, embedder=embedder, timeout_s=timeout_s)
             await knowledge._warm_up()

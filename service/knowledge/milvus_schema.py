@@ -15,6 +15,8 @@ LAYOUT = 1
 
 RECORD_KEY = "gatehouse.record"
 HNSW = {"M": 16, "efConstruction": 200}
+# The client's own 10 s is more often than a gRPC server allows: it answers "too many pings" and cuts the connection.
+GRPC_OPTIONS = {"grpc.keepalive_time_ms": 360_000, "grpc.keepalive_permit_without_calls": False}
 LOAD_TIMEOUT_S = 120.0
 """Creating and loading a large collection takes longer than any search may."""
 
@@ -38,7 +40,7 @@ def prepare_collection(
 
     With the blocking client: the async one fails to create an index on Milvus Lite, which has no timestamps to give.
     """
-    client = MilvusClient(address, token=token, timeout=timeout_s, dedicated=True)
+    client = MilvusClient(address, token=token, timeout=timeout_s, dedicated=True, grpc_options=GRPC_OPTIONS)
     try:
         version = str(client.get_server_version(timeout=timeout_s))
         record = {"layout": LAYOUT, "embedding": embedding}

@@ -77,7 +77,7 @@ class SourceRegistry:
             return dict(self._known)
         except FileNotFoundError:
             return {}
-        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise IngestError(f"{self._path.name} cannot be read: mend it, or delete it and ingest again") from error
 
 

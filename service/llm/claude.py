@@ -26,7 +26,7 @@ from service.llm import verdicts
 from service.llm.asks import Ask, Asks, Models
 from service.llm.pricing import cost_usd
 from service.llm.reply import BrokenOff, Reply
-from service.model import ComponentState, Grade, Judgement, Passage, Source, Turn, Usage
+from service.model import UNAVAILABLE, ComponentState, Grade, Judgement, Passage, Source, Turn, Usage
 from service.ports import AnswerCut
 
 logger = logging.getLogger(__name__)
@@ -195,7 +195,7 @@ class Claude:
         try:
             text, stop_reason = await self._whole(ask)
         except ModelUnavailable as down:
-            raise verdicts.Doubt(verdicts.UNAVAILABLE, str(down)) from None
+            raise verdicts.Doubt(UNAVAILABLE, str(down)) from None
         if stop_reason not in COMPLETE:
             raise verdicts.Doubt(verdicts.CUT, stop_reason or "unknown")
         return verdicts.one_object(text)

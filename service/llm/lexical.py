@@ -28,6 +28,7 @@ OPENINGS = re.compile(
 POINTER_LIST = "it its they them their this that these those there such same one ones former latter he she"
 POINTERS = frozenset(POINTER_LIST.split())
 
+MARKER_LIKE = re.compile(r"\[\[\d+\]\]")
 ITEM = re.compile(r"\((?:[a-z]{1,4}|\d{1,2})\)\s")
 TOPIC_WORDS = 8
 ADDED_WORDS = 6
@@ -75,7 +76,8 @@ def antecedent_before_pointer(said: Sequence[str]) -> bool:
 def carry_topic(previous: str, question: str) -> str:
     """The question with the last turn's topic words behind it."""
     known = set(terms(question))
-    topic = [word for word in words(previous) if word not in STOP_WORDS and stem(word) not in known]
+    # A letter alone ("category B") says nothing without its noun, and would bring back what the follow-up replaces.
+    topic = [word for word in words(previous) if len(word) > 1 and word not in STOP_WORDS and stem(word) not in known]
     unique = list(dict.fromkeys(topic))[:TOPIC_WORDS]
     return f"{question.strip()} ({' '.join(unique)})" if unique else question
 

@@ -105,6 +105,8 @@ class Quote:
             (source, start, source.passage.text[start:end])
             for source in sources
             for start, end in lexical.units(source.passage.text)
+            # What looks like one of our markers would cite another source once it is quoted.
+            if not lexical.MARKER_LIKE.search(source.passage.text[start:end])
         ]
         texts = [f"{source.passage.context}\n{text}" for source, _, text in cut]
         scores = await self.evidence(question, texts)

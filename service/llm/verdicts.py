@@ -10,9 +10,8 @@ import json
 import unicodedata
 from collections.abc import Sequence
 
-from service.model import Grade, Judgement, Result
+from service.model import UNAVAILABLE, Grade, Judgement, Result
 
-UNAVAILABLE = "unavailable"
 CUT = "cut"
 UNPARSABLE = "unparsable"
 

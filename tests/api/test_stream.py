@@ -170,7 +170,7 @@ async def test_json_gives_the_done_object_alone(tmp_path: Path) -> None:
     assert answer.status_code == 200
     assert answer.headers["cache-control"] == "no-store"
     assert done.keys() == frames[-1].keys()
-    passing = ("run_id", "usage", "timings", "seq")
+    passing = ("run_id", "thread_id", "usage", "timings", "seq")
     assert {k: v for k, v in done.items() if k not in passing} == {
         k: v for k, v in frames[-1].items() if k not in passing
     }

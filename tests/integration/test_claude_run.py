@@ -96,4 +96,4 @@ async def test_without_a_fallback_a_model_that_is_down_ends_the_run_in_an_error(
     messages_server.respond = lambda _: fails(401)
     frames = await House(services(tmp_path), claude).ask()
     assert_grammar(frames)
-    assert (frames[-1]["type"], frames[-1]["code"]) == ("error", "model_unusable")
+    assert (frames[-1]["type"], frames[-1]["code"]) == ("error", "model_unavailable")

@@ -4,9 +4,9 @@ import asyncio
 from collections.abc import Sequence
 
 from service.citations.grounding import missing_quotations
-from service.errors import ModelUnusable
+from service.errors import DependencyError, ModelUnavailable, ModelUnusable
 from service.graph.state import Deps, Outcome, State
-from service.model import Candidate, Gate, Grade, Judgement, Passage, Verdict
+from service.model import UNAVAILABLE, Candidate, Gate, Grade, Judgement, Passage, Verdict
 
 
 async def grade_documents(state: State, deps: Deps) -> Outcome:
@@ -23,9 +23,16 @@ async def grade_documents(state: State, deps: Deps) -> Outcome:
     verdict = documents_verdict([grades[pid] for pid in found], kept)
     deps.transcript.verdict(verdict)
     if verdict.result == "error":
-        raise ModelUnusable("The passages could not be graded, so nothing is answered. Please try again.")
+        raise no_grades([grades[pid] for pid in found])
     update: State = {"grades": grades, "kept": kept, "seen": {**state["seen"], **found}}
     return Outcome(update, n_in=len(found), n_out=len(kept), reason=verdict.reason)
+
+
+def no_grades(grades: Sequence[Grade]) -> DependencyError:
+    """Why no grade can be believed: the model does not answer, or answers what is no grade."""
+    if all(grade.words.startswith(UNAVAILABLE) for grade in grades):
+        return ModelUnavailable("The language model does not answer, so nothing could be graded. Please try again.")
+    return ModelUnusable("The passages could not be graded, so nothing is answered. Please try again.")
 
 
 async def grade_all(question: str, passages: Sequence[Passage], deps: Deps) -> list[Grade]:
