@@ -149,6 +149,11 @@ class Grade:
     words: str = ""
 
 
+def is_down(grades: Sequence[Grade]) -> bool:
+    """Are these grades all `error` because the model API could not be had?"""
+    return bool(grades) and all(g.result == "error" and g.words.startswith(f"{UNAVAILABLE}:") for g in grades)
+
+
 @dataclass(frozen=True, slots=True)
 class Judgement:
     """A judge's answer on a draft: pass, fail or error, with the judge's words (kept for the record, not streamed)."""

@@ -13,6 +13,8 @@ from service.errors import OperatorError
 
 DEFAULT_HANDOFF = "Please ask the practice's knowledge team, who can look further and add what is missing."
 
+HTTP_ADDRESS_OR_NONE = r"^(https?://\S+)?$"
+
 
 class Settings(BaseSettings):
     model_config = SettingsConfigDict(env_file=".env", extra="forbid", frozen=True, env_ignore_empty=True)
@@ -21,11 +23,11 @@ class Settings(BaseSettings):
     HOST: str = Field("127.0.0.1", description="Address to listen on.")
     PORT: int = Field(8000, ge=1, le=65535, description="Port to listen on.")
     PUBLIC_URL: str = Field(
-        "", pattern=r"^(https?://\S+)?$", description="Base of links to this server, where a proxy changes it."
+        "", pattern=HTTP_ADDRESS_OR_NONE, description="Base of links to this server, where a proxy changes it."
     )
     DATA_DIR: Path = Field(Path("data"), description="Folder of the store, the threads and the snapshots.")
     MILVUS_URI: str = Field(
-        "", pattern=r"^(https?://\S+)?$", description="Milvus server; empty means Milvus Lite in DATA_DIR."
+        "", pattern=HTTP_ADDRESS_OR_NONE, description="Milvus server; empty means Milvus Lite in DATA_DIR."
     )
     MILVUS_TOKEN: SecretStr = Field(SecretStr(""), description="`user:password` or token of the Milvus server.")
     MILVUS_TIMEOUT_S: float = Field(10, gt=0, le=120, description="Time limit of one call to Milvus.")
@@ -66,7 +68,7 @@ class Settings(BaseSettings):
     )
     ANTHROPIC_API_KEY: SecretStr = Field(SecretStr(""), description="Key of the Messages API.")
     ANTHROPIC_BASE_URL: str = Field(
-        "", pattern=r"^(https?://\S+)?$", description="Any server that speaks the Messages API."
+        "", pattern=HTTP_ADDRESS_OR_NONE, description="Any server that speaks the Messages API."
     )
     ANSWER_MAX_TOKENS: int = Field(16_000, ge=64, le=64000, description="Longest answer, a model's thinking included.")
     MODEL_SILENCE_S: float = Field(30, gt=0, le=600, description="Longest gap between two bytes of the model API.")

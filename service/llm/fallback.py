@@ -6,8 +6,7 @@ from dataclasses import replace
 from typing import TypeVar
 
 from service.errors import ModelUnavailable
-from service.llm.verdicts import is_down
-from service.model import ComponentState, Grade, Judgement, Passage, Source, Turn, Usage
+from service.model import ComponentState, Grade, Judgement, Passage, Source, Turn, Usage, is_down
 from service.ports import AnswerModel
 
 T = TypeVar("T")

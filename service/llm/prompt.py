@@ -101,8 +101,13 @@ def defuse(text: str) -> str:
 
 def heading(passage: Passage) -> str:
     """`[LABEL] title > section` on one line: the label is ours, the rest is source text and defused."""
+    return f"[{passage.label}] {place(passage)}"
+
+
+def place(passage: Passage) -> str:
+    """`title > section` on one line, defused: the page wrote it."""
     where = " > ".join(part for part in (passage.title, passage.section) if part)
-    return f"[{passage.label}] {defuse(' '.join(where.split()))}"
+    return defuse(" ".join(where.split()))
 
 
 def fenced_passage(passage: Passage, mark: str) -> str:
@@ -122,8 +127,7 @@ def fenced_sources(sources: Sequence[Source], mark: str) -> str:
 
 def body(passage: Passage) -> str:
     """`title > section` on one line, then the text: all of it the page's, so all of it defused."""
-    where = " > ".join(part for part in (passage.title, passage.section) if part)
-    return f"{defuse(' '.join(where.split()))}\n{defuse(passage.text)}"
+    return f"{place(passage)}\n{defuse(passage.text)}"
 
 
 def fenced_seen(passages: Sequence[Passage], mark: str) -> str:

@@ -10,7 +10,7 @@ import json
 import unicodedata
 from collections.abc import Sequence
 
-from service.model import UNAVAILABLE, Grade, Judgement, Result
+from service.model import Grade, Judgement, Result
 
 CUT = "cut"
 UNPARSABLE = "unparsable"
@@ -161,8 +161,3 @@ def _only(grades: Sequence[Grade]) -> Grade:
     if len(grades) == 1:
         return grades[0]
     return Grade("error", f"{UNPARSABLE}: {'graded more than once' if grades else 'not graded'}")
-
-
-def is_down(grades: Sequence[Grade]) -> bool:
-    """Are these grades all `error` because the model API could not be had?"""
-    return bool(grades) and all(g.result == "error" and g.words.startswith(f"{UNAVAILABLE}:") for g in grades)

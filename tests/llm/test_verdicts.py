@@ -15,12 +15,11 @@ from service.llm.verdicts import (
     Doubt,
     grade_of,
     grades_of,
-    is_down,
     judgement_of,
     one_line,
     one_object,
 )
-from service.model import Grade, Judgement
+from service.model import Grade, Judgement, is_down
 
 BELIEVED = {
     "bare": '{"relevant": "yes"}',

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from service.citations.grounding import missing_quotations
 from service.errors import DependencyError, ModelUnavailable, ModelUnusable
 from service.graph.state import Deps, Outcome, State
-from service.model import UNAVAILABLE, Candidate, Gate, Grade, Judgement, Passage, Verdict
+from service.model import Candidate, Gate, Grade, Judgement, Passage, Verdict, is_down
 
 
 async def grade_documents(state: State, deps: Deps) -> Outcome:
@@ -30,7 +30,7 @@ async def grade_documents(state: State, deps: Deps) -> Outcome:
 
 def no_grades(grades: Sequence[Grade]) -> DependencyError:
     """Why no grade can be believed: the model does not answer, or answers what is no grade."""
-    if all(grade.words.startswith(UNAVAILABLE) for grade in grades):
+    if is_down(grades):
         return ModelUnavailable("The language model does not answer, so nothing could be graded. Please try again.")
     return ModelUnusable("The passages could not be graded, so nothing is answered. Please try again.")
 
