@@ -53,8 +53,8 @@ def source_link(passage: Passage, *, site_base: str, directive: str, public_base
     """Return the link that opens `passage`, scrolled to what `directive` names where the page can do that.
 
     An official page opens below `site_base`, a web page at its own address. A reference note, a page without an address
-    and an address that is not safe open as our stored snapshot, `/sources/{passage_id}` below `public_base`, with
-    `quote` marked.
+    and an address that is not safe open as our stored snapshot, `/sources/{passage_id}` below `public_base`,
+    scrolled to `quote`, which is marked.
     """
     url = _page_url(passage, site_base)
     if url is None:
@@ -76,7 +76,7 @@ def _page_url(passage: Passage, site_base: str) -> str | None:
 
 def _snapshot_link(passage: Passage, public_base: str, quote: str) -> str:
     url = f"{public_base.rstrip('/')}/sources/{_component(passage.passage_id)}?v={_component(passage.sha256)}"
-    return f"{url}&q={_component(_shortened(quote))}" if quote.strip() else url
+    return f"{url}&q={_component(_shortened(quote))}#quote" if quote.strip() else url
 
 
 def _component(text: str) -> str:

@@ -50,19 +50,43 @@ def directive(blocks: Sequence[str], passage: str) -> str:
 
 
 def directive_at(blocks: Sequence[str], spans: Sequence[Span]) -> str:
-    """Return the directive that highlights `spans` of the page (all from first to last), "" where none is safe."""
-    fragment = fragment_at(blocks, spans)
-    return fragment.directive if fragment else ""
+    """Return the directives that highlight `spans` of the page, joined by "&"; "" where none is safe.
+
+    One directive highlights all from its first word to its last. So what stands apart, such as a rule and its footnote,
+    has a directive each, and what lies between stays dark.
+    """
+    return "&".join(fragment.directive for fragment in fragments_at(blocks, spans))
 
 
-def fragment_at(blocks: Sequence[str], spans: Sequence[Span]) -> Fragment | None:
-    """Return the directive for `spans` of the page and the range that it highlights, None where none is safe.
+def fragments_at(blocks: Sequence[str], spans: Sequence[Span]) -> list[Fragment]:
+    """Return, in reading order, one directive with its range for each stretch of `spans` without a gap.
 
-    The range is that of `spans` less broken words and loose punctuation at its ends; where that cannot be named safely
-    it is the longest part that can.
+    A range is that of its stretch less broken words and loose punctuation at its ends; where that cannot be named
+    safely it is the longest part that can, and a stretch without such a part is left out.
     """
     page = _page(tuple(blocks))
-    return _fragment(page, clipped(page, spans), certain=True)
+    named = (_fragment(page, stretch, certain=True) for stretch in _stretches(page, clipped(page, spans)))
+    return [fragment for fragment in named if fragment is not None]
+
+
+def _stretches(page: PageText, spans: Sequence[Span]) -> list[list[Span]]:
+    """Part `spans` (in reading order) wherever text that is not theirs stands between two of them."""
+    stretches: list[list[Span]] = []
+    for span in spans:
+        if stretches and not _stands_between(page, stretches[-1][-1], span):
+            stretches[-1].append(span)
+        else:
+            stretches.append([span])
+    return stretches
+
+
+def _stands_between(page: PageText, before: Span, after: Span) -> bool:
+    if before.block == after.block:
+        between = [page.blocks[before.block][before.end : after.start]]
+    else:
+        whole = page.blocks[before.block + 1 : after.block]
+        between = [page.blocks[before.block][before.end :], *whole, page.blocks[after.block][: after.start]]
+    return any(map(str.isalnum, "".join(between)))
 
 
 def link(url: str, directive: str, *, page: int | None = None, content_type: str | None = None) -> str:

@@ -145,7 +145,7 @@ def test_a_strange_address_is_encoded_and_stays_on_the_site() -> None:
 )
 def test_what_has_no_safe_address_opens_as_the_stored_snapshot(passage: Passage, base: str) -> None:
     url = urlsplit(opened(passage, site_base=base, quote="Keep “records” & more #1"))
-    assert (url.scheme, url.netloc, url.fragment) == ("", "", "")
+    assert (url.scheme, url.netloc, url.fragment) == ("", "", "quote")
     assert unquote(url.path) == f"/sources/{PASSAGE.passage_id}"
     assert parse_qs(url.query) == {"v": ["ab" * 32], "q": ["Keep “records” & more #1"]}
 

@@ -6,7 +6,7 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from service.citations.page_text import PageText, fold, is_boundary
-from service.citations.text_fragment import directive, directive_at, fragment_at, link
+from service.citations.text_fragment import directive, directive_at, fragments_at, link
 from service.model import Span
 from tests.citations.fragment_matcher import annex_29, find, unbounded
 
@@ -264,10 +264,25 @@ def test_an_end_term_that_comes_too_early_is_told_by_what_follows_it() -> None:
 
 def test_a_target_that_cannot_be_named_whole_is_named_by_its_longest_part() -> None:
     blocks = ["Yes", "Yes", "Yes", "a firm keeps its own records", "Yes"]
-    fragment = fragment_at(blocks, [Span(1, 0, 3), Span(2, 0, 3), Span(3, 0, 28)])
-    assert fragment is not None
+    [fragment] = fragments_at(blocks, [Span(1, 0, 3), Span(2, 0, 3), Span(3, 0, 28)])
     assert fragment.last == Span(3, 0, 28)
     assert find(fragment.directive, blocks) == ((fragment.first.block, fragment.first.start), (3, 28))
+
+
+def test_what_stands_apart_has_a_directive_each_and_what_lies_between_stays_dark() -> None:
+    blocks = ["A firm keeps books.1", "Another rule stands here.", "1 Electronic books will do."]
+    emitted = directive_at(blocks, [Span(0, 0, 20), Span(2, 0, 27)])
+    assert [highlighted(part, blocks) for part in emitted.split("&")] == [blocks[0], blocks[2]]
+
+
+def test_a_stretch_that_cannot_be_told_apart_is_left_out_and_the_rest_is_named() -> None:
+    blocks = ["A firm keeps books.", "Another rule.", *["Yes"] * 4]
+    assert directive_at(blocks, [Span(0, 0, 19), Span(4, 0, 3)]) == "text=A%20firm%20keeps%20books."
+
+
+def test_spans_with_only_marks_between_them_are_one_stretch() -> None:
+    blocks = ["A firm keeps books", "—", "and shows them."]
+    assert highlighted(directive_at(blocks, [Span(0, 0, 18), Span(2, 0, 15)]), blocks) == "|".join(blocks)
 
 
 def test_spans_outside_the_page_are_ignored() -> None:
@@ -317,9 +332,9 @@ def test_what_is_emitted_highlights_exactly_the_named_range_in_every_browser(
     blocks: list[str], data: st.DataObject
 ) -> None:
     spans = places(blocks, data)
-    fragment = fragment_at(blocks, spans)
-    assume(fragment is not None)
-    assert fragment is not None
+    fragments = fragments_at(blocks, spans)
+    assume(fragments)
+    [fragment] = fragments
     expected = ((fragment.first.block, fragment.first.start), (fragment.last.block, fragment.last.end))
     assert find(fragment.directive, blocks, annex_29) == expected
     assert find(fragment.directive, blocks, unbounded) == expected
@@ -347,8 +362,7 @@ def test_a_passage_known_by_its_text_alone_is_highlighted_where_that_text_stands
 def test_a_block_that_stands_once_is_always_named_whole(blocks: list[str], marker: int) -> None:
     at = min(marker, len(blocks) - 1)
     blocks = [*blocks[:at], "the quaestor keeps the ledger", *blocks[at:]]
-    fragment = fragment_at(blocks, [Span(at, 0, 29)])
-    assert fragment is not None
+    [fragment] = fragments_at(blocks, [Span(at, 0, 29)])
     assert (fragment.first, fragment.last) == (Span(at, 0, 29), Span(at, 0, 29))
     assert directive(blocks, "the quaestor keeps the ledger") == fragment.directive
 
