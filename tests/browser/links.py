@@ -21,11 +21,27 @@ from tests.browser.chromium import VIEWPORT, chromium
 from tests.browser.highlight import lit, open_link
 from tests.browser.library import Library, Linked, library
 
+OPENINGS = 3
+EXACT = "exact"
+NOT_SCROLLED = "not scrolled to"
+
 _WORD = re.compile(r"\w+")
 
 
 async def outcome(browser: Browser, linked: Linked) -> str:
-    """Open one link and name what was seen: "exact" or what is wrong."""
+    """Open one link and name what was seen: "exact", "exact when opened again", or what is wrong.
+
+    Headless Chromium now and then scrolls before the style sheet is there, and what follows shifts the text away: the
+    same link opened again is on the screen. Only that is tried again, and it is counted by itself.
+    """
+    for opening in range(OPENINGS):
+        seen = await opened_once(browser, linked)
+        if seen != NOT_SCROLLED:
+            return seen if opening == 0 or seen != EXACT else f"{EXACT} when opened again"
+    return NOT_SCROLLED
+
+
+async def opened_once(browser: Browser, linked: Linked) -> str:
     fragments = fragments_at(linked.blocks, linked.spans)
     if not fragments:
         return "cannot be told apart, opens at its passage"
@@ -44,7 +60,7 @@ async def outcome(browser: Browser, linked: Linked) -> str:
         return "nothing lit"
     if not seen.exactly:
         return "other text lit"
-    return "exact" if seen.in_view else "not scrolled to"
+    return EXACT if seen.in_view else NOT_SCROLLED
 
 
 def said(linked: Linked) -> str:
@@ -90,10 +106,11 @@ async def publish(what: str, browser: Browser, links: Sequence[Linked]) -> None:
     counts: Counter[str] = Counter()
     async for linked, seen in outcomes(browser, links):
         counts[seen] += 1
-        if seen != "exact":
+        if not seen.startswith(EXACT):
             print(f"# {seen}: {linked.link}", flush=True)  # noqa: T201 - a command's output
-    rate = 100 * counts["exact"] / max(len(links), 1)
-    print(f"{what}: {counts['exact']} of {len(links)} lit exactly ({rate:.1f} %) {dict(counts)}", flush=True)  # noqa: T201
+    right = sum(count for seen, count in counts.items() if seen.startswith(EXACT))
+    rate = 100 * right / max(len(links), 1)
+    print(f"{what}: {right} of {len(links)} lit exactly ({rate:.1f} %) {dict(counts)}", flush=True)  # noqa: T201
 
 
 if __name__ == "__main__":
