@@ -10,6 +10,7 @@ import pytest
 from service.cli import ingest_into
 from service.errors import EmbeddingMismatch, IngestError, StoreLocked
 from service.graph.run import Request
+from service.sample import SAMPLE
 from service.settings import Settings
 from service.threads import ThreadRef
 from service.wiring import Gatehouse, open_gatehouse, open_store, storage_state
@@ -45,13 +46,23 @@ def pages(tmp_path: Path) -> Path:
     return folder
 
 
+async def test_a_store_that_holds_the_sample_serves_the_sample_pages_that_its_citations_open(tmp_path: Path) -> None:
+    chosen = settings(tmp_path)
+    async with open_gatehouse(chosen, say_nothing) as house:
+        assert house.api.site is None
+        house.store.registry.put(SAMPLE[0].name, SAMPLE[0].kind, SAMPLE[0].base_url)
+    async with open_gatehouse(chosen, say_nothing) as house:
+        assert house.api.site == SAMPLE[0].folder
+
+
 async def test_what_was_ingested_is_answered_and_a_restart_keeps_the_thread(tmp_path: Path, pages: Path) -> None:
     chosen = settings(tmp_path)
     async with open_gatehouse(chosen, say_nothing) as house:
         await ingest_into(house.store, [str(pages)], "rules", "official", "https://rules.test/")
         frames = [*await asked(house, "How long must a firm keep each record of advice?")]
         assert_grammar(frames)
-        assert frames[-1]["status"] == "answered"
+        # How sure Quote is of it is measured by `python -m evals seed`, and not fixed here.
+        assert frames[-1]["status"] in ("answered", "partial")
         assert "six years" in frames[-1]["answer"]
         assert frames[-1]["citations"][0]["link"].startswith("https://rules.test/records.html#:~:text=")
         assert all(state.ok for state in await house.api.readiness())
