@@ -34,11 +34,15 @@ from service.llm.claude import Claude
 from service.llm.fallback import WithFallback
 from service.llm.quote import Quote
 from service.model import ComponentState
-from service.ports import AnswerModel, Reranker
+from service.ports import AnswerModel, Reranker, WebSearch
 from service.rerank.choose import load_reranker
 from service.rerank.similarity import EmbeddingSimilarity
 from service.serve import listen_url
 from service.settings import Settings
+from service.web.duckduckgo import DuckDuckGo, WebLimits
+from service.web.engine import DuckDuckGoEngine
+from service.web.fetch import Fetcher, SystemResolver
+from service.web.masking import Masks
 from service.web.off import NoWeb
 
 logger = logging.getLogger(__name__)
@@ -108,7 +112,8 @@ async def open_gatehouse(settings: Settings, progress: Progress, site: Path | No
         reranker = await timed("loading the reranker", progress, lambda: load_the_reranker(settings))
         checkpointer, listing = await open_threads(settings.DATA_DIR, stack)
         similarity = EmbeddingSimilarity(store.embedder)
-        services = Services(store.knowledge, reranker, similarity, NoWeb(), store.snapshots, limits_of(settings))
+        web = open_web(settings, reranker, store.snapshots, stack)
+        services = Services(store.knowledge, reranker, similarity, web, store.snapshots, limits_of(settings))
         model_for_run = await choose_model(settings, Quote(similarity), stack)
         graph = build_graph(checkpointer)
         history = History(graph, checkpointer, listing)
@@ -153,11 +158,23 @@ def limits_of(settings: Settings) -> Limits:
         top_n=settings.TOP_N,
         grade_mode=settings.GRADE_MODE,
         grade_concurrency=settings.GRADE_CONCURRENCY,
+        web_strips=settings.WEB_STRIPS,
         max_rewrites=settings.MAX_REWRITES,
         max_regen=settings.MAX_REGEN,
         on_ungrounded=settings.ON_UNGROUNDED,
         handoff_text=settings.HANDOFF_TEXT,
     )
+
+
+def open_web(settings: Settings, reranker: Reranker, snapshots: Snapshots, stack: AsyncExitStack) -> WebSearch:
+    """The web, or its absence. Nothing is sent before a request asks. Raises `OperatorError` for the mask file."""
+    if not settings.WEB_SEARCH_ENABLED:
+        return NoWeb()
+    masks = Masks.load(Path(settings.WEB_MASK_FILE)) if settings.WEB_MASK_FILE else Masks()
+    resolver = SystemResolver()
+    stack.callback(resolver.close)
+    limits = WebLimits(budget_s=settings.WEB_BUDGET_S, strips=settings.WEB_STRIPS)
+    return DuckDuckGo(DuckDuckGoEngine(), Fetcher(resolver), masks, reranker, snapshots, limits)
 
 
 async def choose_model(settings: Settings, quote: Quote, stack: AsyncExitStack) -> Callable[[], AnswerModel]:

@@ -45,6 +45,12 @@ class Scripted:
             raise self.fault
         return f"{self.name}: {question}"
 
+    async def web_query(self, question: str, tried: str, usage: Usage) -> str:
+        self._call("web_query", usage, question, tried)
+        if self.fault:
+            raise self.fault
+        return f"{self.name}: {question}"
+
     async def rewrite(self, question: str, tried: str, seen: Sequence[Passage], usage: Usage) -> str:
         self._call("rewrite", usage, question, tried, seen)
         if self.fault:
