@@ -15,23 +15,26 @@ from service.errors import OperatorError
 MAX_FILE_BYTES = 1_000_000
 REGEX = "re:"
 
-_NAME = r"(?:[A-ZÀ-ÖØ-Þ][\w'’-]*[a-zß-öø-ÿ]\b|[A-ZÀ-ÖØ-Þ]\b\.?)"
+# Every repetition is bounded: a question of 8,000 characters made for it must not keep the process busy.
+_NAME = r"(?:[A-ZÀ-ÖØ-Þ][\w'’-]{0,40}[a-zß-öø-ÿ]\b|[A-ZÀ-ÖØ-Þ]\b\.?)"
 _NAMES = rf"{_NAME}(?:\s+(?:(?:de|del|di|la|van|von|der|den|bin|al)\s+)*{_NAME}){{0,3}}"
-_FIRM_WORD = r"(?:[A-ZÀ-ÖØ-Þ][\w'’.-]*|&|and|of)"
+_FIRM_WORD = r"(?:[A-ZÀ-ÖØ-Þ][\w'’.-]{0,40}|&|and|of)"
 _FIRM_END = r"(?:Ltd|Limited|LLP|LLC|PLC|plc|Inc|Incorporated|Corp|Corporation|GmbH|AG|SE|S\.A\.|SARL|BV|N\.V\.|Pty)"
+_NUMBER_WORD = r"(?:number\b|num\b\.?|no\b\.?|nr\b\.?|id\b|ref(?:erence)?\b\.?|#)"
+_CODE = r"(?=[\w/-]{0,40}\d{2})[\w/-]{4,}"
 _YEARS = r"(?:(?:19|20)\d\d[ ])*(?:19|20)\d\d\b(?![ ]?\d)"
 
 _ANY_CASE = (
     r"-----BEGIN [A-Z ]+-----.*",
     r"\b(?:bearer|basic)\s+[\w.~+/=-]{6,}",
     r"\b(?:sk|pk|ghp|gho|xox[a-z]|api|key|token|secret)[-_][\w-]{8,}",
-    r"(?:\b[a-z][a-z0-9+.-]*://|\bwww\.)\S+",
-    r"[\w.%+'-]+@[\w-]+(?:\.[\w-]+)*",
+    r"(?:\b[a-z][a-z0-9+.-]{0,20}://|\bwww\.)\S+",
+    r"[\w.%+'-]{1,64}@[\w-]+(?:\.[\w-]+)*",
     r"\b[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}\b",
     r"\b(?:\d{1,3}\.){3}\d{1,3}\b",
     # A number that is said to be somebody's: "account no. 12-34", "policy ref: AB/17".
-    r"\b(?:account|a/c|sort\s+code|iban|policy|passport|licence|customer|client|case|matter|file|reference|ref)\s*"
-    r"(?:number|num|no\b\.?|nr\b\.?|id\b|ref\b\.?|#)?\s*[:#]?\s*(?=[\w/-]*\d{2})(?=[\w/-]*\d[\w/-]*)[\w/-]{4,}",
+    rf"\b(?:account|a/c|sort\s+code|iban|passport|licence)\s*{_NUMBER_WORD}?\s*[:#]?\s*{_CODE}",
+    rf"\b(?:policy|customer|client|case|matter|file|reference|our|your)\s*{_NUMBER_WORD}\s*[:#]?\s*{_CODE}",
     r"\b(?:born(?:\s+on)?|dob|date\s+of\s+birth)\b\W{0,3}\d\S*(?:\s+\w+\s+\d{4})?",
     r"\b(?:mr|mrs|ms|miss|mx)\b\.?\s+[\w'’-]+",
 )
@@ -45,24 +48,38 @@ _EXACT_CASE = (
     r"(?<![\d,.])(?!(?:19|20)\d\d-\d\d-\d\d\b)\d{2,}(?:-\d{2,}){2,}",  # 12-34-56, 078-05-1120; not an ISO date
     rf"(?<![\d,.])(?!{_YEARS})\d(?:[ ]?\d){{8,}}",  # a card or an account in groups
     r"\+\d[\d ()./-]{7,}\d",  # telephone
-    r"(?<!\w)\(?0\d{2,4}\)?[ -]\d{3,}[ -]?\d{3,}",
+    r"(?<![\w,.])\(?0\d{2,4}\)?[ -]\d{3,}[ -]?\d{3,}",
+)
+
+_NAMED = (
     rf"\b(?:Mr|Mrs|Ms|Miss|Mx|Dr|Prof|Professor|Sir|Dame|Lord|Lady|Herr|Frau|Mme|Señor|Señora)\b\.?\s+{_NAMES}",
     rf"\b(?:client|customer|investor|complainant|employee|colleague|beneficiary|borrower|tenant)s?,?"
     rf"\s+(?:called\s+|named\s+|is\s+)?{_NAMES}",
     rf"\b{_FIRM_WORD}(?:[ ,]+{_FIRM_WORD}){{0,4}},?[ ]+{_FIRM_END}\b\.?",
 )
 
+NAMED = tuple(map(re.compile, _NAMED))
+"""Rules whose matches are names: the words of a name are taken out wherever they stand, not only after "Mr"."""
 RULES = (*(re.compile(rule, re.IGNORECASE | re.DOTALL) for rule in _ANY_CASE), *map(re.compile, _EXACT_CASE))
+
+_NAME_WORD = re.compile(r"[A-ZÀ-ÖØ-Þ][\w'’-]{2,}")
+_NO_NAME_LIST = """
+Mrs Miss Prof Professor Sir Dame Lord Lady Herr Frau Mme Señor Señora Ltd Limited LLP LLC PLC Inc Incorporated Corp
+Corporation GmbH SARL Pty The And Bank Financial Finance Services Capital Group Holdings Partners Trust Investment
+Investments Insurance Asset Management Fund Funds Securities International What When Which Who Why How Does Did Can
+May Must Should Would Will Has Have For With
+"""
+_NO_NAMES = frozenset(_NO_NAME_LIST.split())
 _HIDDEN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn"})
 _MOST_ROUNDS = 4
 
 
 class Masks:
-    """The built-in rules and the operator's. Masking twice changes nothing more."""
+    """The built-in rules and the operator's."""
 
     def __init__(self, extra: Iterable[re.Pattern[str]] = ()) -> None:
         # The operator's come first: a built-in rule must not cut a listed name in two.
-        self._rules = (*extra, *RULES)
+        self._extra = tuple(extra)
 
     @classmethod
     def load(cls, path: Path) -> Self:
@@ -78,12 +95,28 @@ class Masks:
         masked = _plain(text)
         for _ in range(_MOST_ROUNDS):
             before = masked
-            for rule in self._rules:
-                masked = rule.sub(" ", masked)
-            masked = " ".join(masked.split())
+            masked = without(self._extra, masked)
+            masked = without(names_in(masked), masked)
+            masked = " ".join(without(RULES, masked).split())
             if masked == before:
                 break
         return masked
+
+
+def without(rules: Iterable[re.Pattern[str]], text: str) -> str:
+    for rule in rules:
+        text = rule.sub(" ", text)
+    return text
+
+
+def names_in(text: str) -> list[re.Pattern[str]]:
+    """The rules for names, and one for the words of the names that they find."""
+    found = [match.group() for rule in NAMED for match in rule.finditer(text)]
+    words = {word for name in found for word in _NAME_WORD.findall(name)} - _NO_NAMES
+    if not words:
+        return list(NAMED)
+    again = rf"\b(?:{'|'.join(map(re.escape, sorted(words)))})(?:['’]s)?\b"
+    return [*NAMED, re.compile(again)]
 
 
 def _plain(text: str) -> str:

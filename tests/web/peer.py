@@ -88,9 +88,9 @@ def pours(head: bytes, chunk: bytes, times: int) -> Answer:
 
 
 async def says_nothing(writer: asyncio.StreamWriter) -> None:
-    """Keep the connection and send no byte until the other side leaves."""
-    while not writer.is_closing():
-        await asyncio.sleep(0.02)
+    """Keep the connection and send no byte until the server closes."""
+    await asyncio.Event().wait()
+    writer.close()
 
 
 @dataclass
@@ -143,7 +143,8 @@ class Engine:
 def results_page(addresses: Sequence[str]) -> str:
     """A page of results as the engine's page without scripts has them."""
     found = "".join(
-        '<div class="result results_links results_links_deep web-result"><div class="links_main links_deep result__body">'
+        '<div class="result results_links results_links_deep web-result">'
+        '<div class="links_main links_deep result__body">'
         f'<h2 class="result__title"><a class="result__a" href="{html.escape(address)}">Title {number}</a></h2>'
         f'<a class="result__snippet" href="{html.escape(address)}">Snippet {number}</a></div></div>'
         for number, address in enumerate(addresses)

@@ -10,28 +10,28 @@ from service.errors import PageRefused
 from service.web.addresses import FORBIDDEN, is_public
 from service.web.target import Target, admitted, within
 
-INSIDE = """
+INSIDE_LIST = """
 127.0.0.1 127.255.255.254 0.0.0.0 0.1.2.3 10.0.0.1 10.255.255.255 172.16.0.1 172.31.255.255 192.168.1.1 169.254.169.254
 169.254.170.2 100.64.0.1 100.100.100.200 100.127.255.255 192.0.0.192 192.0.2.1 192.88.99.1 198.18.0.1 198.19.255.255
 198.51.100.1 203.0.113.1 224.0.0.1 239.255.255.250 240.0.0.1 255.255.255.255 168.63.129.16
 :: ::1 ::ffff:127.0.0.1 ::ffff:169.254.169.254 ::ffff:8.8.8.8 ::ffff:0:7f00:1 ::127.0.0.1 64:ff9b::a9fe:a9fe
 64:ff9b:1::7f00:1 2002:7f00:1:: 2002:c0a8:101:: 2001:0:4136:e378:8000:63bf:80ff:fffe 2001:10::1 2001:db8::1 100::1
 fc00::1 fd00:ec2::254 fe80::1 fec0::1 ff02::1 5f00::1 3fff::1 4000::1 e000::1 fe80::1%eth0 2606:4700::1%lo
-""".split()
+"""
 
-OUTSIDE = """
+OUTSIDE_LIST = """
 1.1.1.1 8.8.8.8 93.184.215.14 9.255.255.255 11.0.0.1 100.63.255.255 100.128.0.1 126.255.255.255 128.0.0.1 172.15.0.1
 172.32.0.1 192.0.1.1 192.167.255.255 192.169.0.1 198.17.255.255 198.20.0.1 223.255.255.255
 2606:4700:4700::1111 2001:4860:4860::8888 2a00:1450:4001:81b::200e 2001:200::1 2003::1
-""".split()
+"""
 
 
-@pytest.mark.parametrize("address", INSIDE)
+@pytest.mark.parametrize("address", INSIDE_LIST.split())
 def test_an_address_that_may_lead_inside_is_forbidden(address: str) -> None:
     assert not is_public(address)
 
 
-@pytest.mark.parametrize("address", OUTSIDE)
+@pytest.mark.parametrize("address", OUTSIDE_LIST.split())
 def test_an_address_of_the_open_internet_is_allowed(address: str) -> None:
     assert is_public(address)
 

@@ -13,7 +13,6 @@ from service.web.fetch import USER_AGENT, Fetcher, FetchLimits, SystemResolver
 from tests.web.peer import (
     PUBLIC,
     Answer,
-    Asked,
     Net,
     drips,
     pours,
@@ -392,12 +391,21 @@ async def test_what_is_not_http_fails_cleanly(net: Net, data: bytes) -> None:
     await refusal(net, "http://a.test/")
 
 
-async def test_a_cancelled_fetch_leaves_no_task_behind(net: Net) -> None:
-    net.site.pages["https://a.test/"] = drips(HEAD + b"\r\n")
+async def test_a_cancelled_fetch_closes_its_connection(net: Net) -> None:
+    begun, closed = asyncio.Event(), asyncio.Event()
+
+    async def answer(writer: asyncio.StreamWriter) -> None:
+        begun.set()
+        try:
+            await drips(HEAD + b"\r\n")(writer)
+        finally:
+            closed.set()
+
+    net.site.pages["https://a.test/"] = answer
     task = asyncio.create_task(net.fetcher().fetch("https://a.test/"))
-    while not net.site.asked:
-        await asyncio.sleep(0.01)
+    await begun.wait()
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    assert isinstance(net.site.asked[0], Asked)
+    async with asyncio.timeout(2):
+        await closed.wait()
