@@ -86,7 +86,8 @@ class DuckDuckGo:
         masked = self._masks.mask(ask.question)
         if not any(character.isalnum() for character in masked):
             return ""
-        return phrased(self._masks.mask(await ask.write(masked)), ask.domains)
+        words = await ask.write(masked)
+        return phrased(self._masks.mask(words, named_in=ask.question), ask.domains)
 
     async def _found(self, query: str, ask: WebAsk) -> WebFindings:
         deadline = asyncio.get_running_loop().time() + self._limits.budget_s

@@ -90,9 +90,12 @@ class Masks:
         """
         return cls(patterns_of(_lines(path), path.name))
 
-    def mask(self, text: str) -> str:
-        """Return `text` on one line, NFKC, without invisible characters and without what a rule matches."""
-        masked = _plain(text)
+    def mask(self, text: str, named_in: str = "") -> str:
+        """Return `text` on one line, NFKC, without invisible characters and without what a rule matches.
+
+        The names that `named_in` gives away by their surroundings are taken out of `text` too.
+        """
+        masked = without(names_in(_plain(named_in)), _plain(text))
         for _ in range(_MOST_ROUNDS):
             before = masked
             masked = without(self._extra, masked)

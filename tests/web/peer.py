@@ -194,11 +194,14 @@ async def listening(serve: Serve, authority: Authority | None = None) -> AsyncIt
         tasks.add(task)
         try:
             await serve(reader, writer)
-        except (ConnectionError, OSError, asyncio.CancelledError):
+            writer.close()
+            async with asyncio.timeout(1):
+                await writer.wait_closed()
+        except (OSError, asyncio.CancelledError):
             pass  # asyncio's streams of 3.11 report a cancelled handler as a fault
         finally:
             tasks.discard(task)
-            writer.close()
+            writer.transport.abort()
 
     server = await asyncio.start_server(handle, HOST, 0, ssl=authority.server if authority else None)
     try:
@@ -209,6 +212,7 @@ async def listening(serve: Serve, authority: Authority | None = None) -> AsyncIt
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         await server.wait_closed()
+        await asyncio.sleep(0.01)  # aborted transports close their sockets in the loop's next turns
 
 
 @asynccontextmanager
