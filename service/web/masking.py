@@ -95,12 +95,12 @@ class Masks:
 
         The names that `named_in` gives away by their surroundings are taken out of `text` too.
         """
-        masked = without(names_in(_plain(named_in)), _plain(text))
+        masked = _plain(text)
+        names = names_in(f"{masked} ; {_plain(named_in)}")
         for _ in range(_MOST_ROUNDS):
             before = masked
             masked = without(self._extra, masked)
-            masked = without(names_in(masked), masked)
-            masked = " ".join(without(RULES, masked).split())
+            masked = " ".join(without((*names, *RULES), masked).split())
             if masked == before:
                 break
         return masked
