@@ -4,17 +4,14 @@ import asyncio
 import os
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
 
 from service.knowledge.snapshots import Snapshots
-from service.ports import WebAsk, WebFindings
-from service.web.duckduckgo import DuckDuckGo, WebLimits
+from service.web.duckduckgo import WebLimits
 from service.web.engine import DuckDuckGoEngine
 from service.web.fetch import FetchLimits
-from service.web.masking import Masks
 from tests.fakes import FixedReranker
 from tests.web.peer import (
     CHALLENGE,
@@ -28,51 +25,17 @@ from tests.web.peer import (
     responds,
     says_nothing,
 )
+from tests.web.searching import QUICK, Searching, overlap, page, web_over
 
 QUESTION = "How many crowns is the toll for barges?"
-QUICK = WebLimits(budget_s=2.5, try_s=1.0, pause_s=(0.0, 0.01))
-
-
-def page(*paragraphs: str, title: str = "Tolls") -> Answer:
-    body = "".join(f"<p>{paragraph}</p>" for paragraph in paragraphs)
-    return responds(f"<!doctype html><title>{title}</title><main><h1>{title}</h1>{body}</main>")
-
-
-def overlap(question: str, text: str) -> float:
-    """A reranker's rule that a test can foresee: the share of the question's words in the text."""
-    asked = set(question.lower().split())
-    return len(asked & set(text.lower().replace(".", " ").split())) / len(asked)
-
-
-@dataclass
-class Searching:
-    """One web search with its peers, and what was told of it."""
-
-    web: DuckDuckGo
-    snapshots: Snapshots
-    engine: Engine
-    net: Net
-    wordings: list[str] = field(default_factory=list)
-    sent: list[str] = field(default_factory=list)
-
-    async def ask(self, question: str = QUESTION, words: str | None = None, **given: object) -> WebFindings:
-        async def write(masked: str) -> str:
-            self.wordings.append(masked)
-            return masked if words is None else words
-
-        return await self.web.search(WebAsk(question, write, self.sent.append, **given))  # type: ignore[arg-type]
-
-
 Build = Callable[..., Searching]
 
 
 @pytest.fixture
 def searching(engine: Engine, net: Net, tmp_path: Path) -> Build:
-    def build(limits: WebLimits = QUICK, masks: Masks | None = None, fetching: FetchLimits | None = None) -> Searching:
+    def build(limits: WebLimits = QUICK, fetching: FetchLimits | None = None) -> Searching:
         snapshots = Snapshots(tmp_path)
-        asked = DuckDuckGoEngine(engine.proxy, str(engine.authority.ca))
-        reranker = FixedReranker(overlap)
-        web = DuckDuckGo(asked, net.fetcher(fetching), masks or Masks(), reranker, snapshots, limits)
+        web = web_over(engine, net, FixedReranker(overlap), snapshots, limits, fetching=fetching)
         return Searching(web, snapshots, engine, net)
 
     return build
@@ -88,7 +51,7 @@ async def test_pages_come_back_as_verbatim_strips_whose_snapshot_is_stored(searc
         "https://a.test/tolls": page("The toll for barges is nine crowns.", "Locks close at\u00a0dusk."),
         "https://b.test/other": page("Nothing about it.", title="Other"),
     }
-    findings = await world.ask()
+    findings = await world.ask(QUESTION)
     assert (findings.status, findings.query, findings.warning) == ("ok", QUESTION.rstrip("?"), "")
     best = findings.strips[0].passage
     assert (best.label, best.title, best.address, best.source) == ("WEB", "Tolls", "https://a.test/tolls", "web")
@@ -111,7 +74,7 @@ async def test_the_best_strips_are_kept_of_each_page_and_overall(searching: Buil
     for number, address in enumerate(addresses):
         paragraphs = [f"The toll for barges is {word} crowns on canal {number}. {'x ' * 250}" for word in "abcdef"]
         world.net.site.pages[address] = page(*paragraphs)
-    strips = (await world.ask()).strips
+    strips = (await world.ask(QUESTION)).strips
     assert len(strips) == 4
     assert max(sum(c.passage.address == address for c in strips) for address in addresses) == 2
 
@@ -120,7 +83,7 @@ async def test_a_strip_is_a_sentence_to_a_short_paragraph(searching: Build) -> N
     world = searching()
     world.engine.script = [names("https://a.test/")]
     world.net.site.pages["https://a.test/"] = page(" ".join(f"The toll for barges is {n} crowns." for n in range(500)))
-    strips = (await world.ask()).strips
+    strips = (await world.ask(QUESTION)).strips
     assert strips
     assert all(len(candidate.passage.text) < 700 for candidate in strips)
 
@@ -132,7 +95,7 @@ async def test_a_page_is_known_by_where_its_redirects_end(searching: Build) -> N
         "https://a.test/old": redirects("https://b.test/new"),
         "https://b.test/new": page("The toll for barges is nine crowns."),
     }
-    strips = (await world.ask()).strips
+    strips = (await world.ask(QUESTION)).strips
     assert [candidate.passage.address for candidate in strips] == ["https://b.test/new"]
 
 
@@ -147,7 +110,7 @@ async def test_what_nobody_sees_is_in_no_strip(searching: Build) -> None:
     )
     seen = f"<p>The toll for barges is nine crowns. {'It is paid at dusk. ' * 30}</p>"
     world.net.site.pages["https://a.test/"] = responds(f"<title>T</title>{seen}{hidden}{seen.replace('nine', 'ten')}")
-    strips = (await world.ask()).strips
+    strips = (await world.ask(QUESTION)).strips
     assert strips
     assert not any("SECRET" in candidate.passage.text for candidate in strips)
 
@@ -159,7 +122,7 @@ async def test_a_hostile_title_does_not_flood_the_list_of_sources(searching: Bui
         "https://a.test/": page("The toll for barges is nine crowns.", title="A" * 500_000),
         "https://b.test/": responds("<title>\u202eevil</title><p>The toll for barges is ten crowns."),
     }
-    titles = {candidate.passage.title for candidate in (await world.ask()).strips}
+    titles = {candidate.passage.title for candidate in (await world.ask(QUESTION)).strips}
     assert titles == {"A" * 160, "b.test"}
 
 
@@ -170,7 +133,7 @@ async def test_ten_times_the_same_result_is_fetched_once(searching: Build) -> No
     world = searching()
     world.engine.script = [names(*["https://a.test/x", "https://A.test/x#part"] * 5)]
     world.net.site.pages["https://a.test/x"] = page("The toll for barges is nine crowns.")
-    findings = await world.ask()
+    findings = await world.ask(QUESTION)
     assert (findings.status, world.net.site.urls) == ("ok", ["https://a.test/x"])
 
 
@@ -189,7 +152,7 @@ async def test_of_three_hundred_results_the_first_five_are_fetched_three_at_once
 
     world.engine.script = [names(*addresses)]
     world.net.site.pages = dict.fromkeys(addresses, slowly)
-    assert (await world.ask()).status == "ok"
+    assert (await world.ask(QUESTION)).status == "ok"
     assert sorted(world.net.site.urls) == addresses[:5]
     assert most == 3
 
@@ -206,7 +169,7 @@ async def test_results_that_lead_inside_are_not_even_looked_up(searching: Build)
     world.engine.script = [names(*bad, "https://rebind.test/", "https://a.test/")]
     world.net.names = {"rebind.test": [["10.0.0.1"]]}
     world.net.site.pages["https://a.test/"] = page("The toll for barges is nine crowns.")
-    assert (await world.ask()).status == "ok"
+    assert (await world.ask(QUESTION)).status == "ok"
     assert sorted(world.net.looked_up) == ["a.test", "rebind.test"]
     assert len(world.net.dialled) == 1
 
@@ -232,7 +195,7 @@ async def test_an_allowlist_limits_the_query_the_results_and_every_redirect(sear
         "https://a.test/": redirects("https://evil.test/"),
         "https://a.test/2": page("The toll for barges is nine crowns."),
     }
-    findings = await world.ask(domains=frozenset({"a.test"}))
+    findings = await world.ask(QUESTION, domains=frozenset({"a.test"}))
     assert findings.query.endswith("barges site:a.test")
     assert [candidate.passage.address for candidate in findings.strips] == ["https://a.test/2"]
     assert set(world.net.looked_up) == {"a.test"}
@@ -240,7 +203,7 @@ async def test_an_allowlist_limits_the_query_the_results_and_every_redirect(sear
 
 async def test_an_empty_allowlist_sends_nothing(searching: Build) -> None:
     world = searching()
-    findings = await world.ask(domains=frozenset())
+    findings = await world.ask(QUESTION, domains=frozenset())
     assert (findings.status, findings.query, world.sent, world.wordings) == ("forbidden", "", [], [])
     assert world.engine.asked == []
 
@@ -271,10 +234,10 @@ async def test_the_same_query_is_not_sent_twice_in_a_run(searching: Build) -> No
     world = searching()
     world.engine.script = [names("https://a.test/")]
     world.net.site.pages["https://a.test/"] = page("The toll for barges is nine crowns.")
-    first = await world.ask()
-    assert await world.ask(before=first) is first
+    first = await world.ask(QUESTION)
+    assert await world.ask(QUESTION, before=first) is first
     assert len(world.engine.asked) == 1
-    await world.ask(words="other words", before=first)
+    await world.ask(QUESTION, words="other words", before=first)
     assert world.engine.queries == [first.query, "other words"]
 
 
@@ -302,7 +265,7 @@ async def test_the_same_query_is_not_sent_twice_in_a_run(searching: Build) -> No
 async def test_blocked_and_empty_are_told_apart(searching: Build, answer: Answer, status: str) -> None:
     world = searching()
     world.engine.script = [answer]
-    findings = await world.ask()
+    findings = await world.ask(QUESTION)
     assert (findings.status, findings.strips) == (status, ())
     assert bool(findings.warning) is (status == "unavailable")
     assert len(world.engine.asked) == (2 if status == "unavailable" else 1)
@@ -314,7 +277,7 @@ async def test_an_engine_that_never_answers_is_left_within_the_budget(searching:
     world = searching(WebLimits(budget_s=1.5, try_s=1.0, pause_s=(0.0, 0.01)))
     world.engine.script = [answer]
     began = time.monotonic()
-    assert (await world.ask()).status == "unavailable"
+    assert (await world.ask(QUESTION)).status == "unavailable"
     assert time.monotonic() - began < 4
     assert WebLimits().budget_s == 10
 
@@ -323,7 +286,7 @@ async def test_one_retry_mends_one_fault(searching: Build) -> None:
     world = searching()
     world.engine.script = [responds("x", status=202), names("https://a.test/")]
     world.net.site.pages["https://a.test/"] = page("The toll for barges is nine crowns.")
-    assert (await world.ask()).status == "ok"
+    assert (await world.ask(QUESTION)).status == "ok"
     assert len(world.engine.asked) == 2
 
 
@@ -331,7 +294,7 @@ async def test_an_engine_that_is_not_there_is_unavailable_and_ready_says_so(sear
     world = searching()
     world.engine.proxy = ""
     world.web._engine = DuckDuckGoEngine("http://127.0.0.1:1", str(world.engine.authority.ca))
-    assert (await world.ask()).status == "unavailable"
+    assert (await world.ask(QUESTION)).status == "unavailable"
     assert world.web.state().ok
     assert world.web.state().warning
 
@@ -346,12 +309,12 @@ async def test_pages_that_cannot_be_read_are_unavailable_and_those_that_can_are_
     }
     world.net.site.pages |= bad
     world.engine.script = [names(*bad)]
-    findings = await world.ask()
+    findings = await world.ask(QUESTION)
     assert (findings.status, findings.strips) == ("unavailable", ())
     assert "could be read" in findings.warning
     world.net.site.pages["https://a.test/ok"] = page("The toll for barges is nine crowns.")
     world.engine.script = [names(*bad, "https://a.test/ok")]
-    assert (await world.ask()).status == "ok"
+    assert (await world.ask(QUESTION)).status == "ok"
 
 
 async def test_a_page_that_is_late_is_left_out_at_the_budget(searching: Build) -> None:
@@ -359,7 +322,7 @@ async def test_a_page_that_is_late_is_left_out_at_the_budget(searching: Build) -
     world.engine.script = [names("https://a.test/late", "https://a.test/ok")]
     world.net.site.pages |= {"https://a.test/late": says_nothing, "https://a.test/ok": page("The toll for barges.")}
     began = time.monotonic()
-    findings = await world.ask()
+    findings = await world.ask(QUESTION)
     assert time.monotonic() - began < 4
     assert [candidate.passage.address for candidate in findings.strips] == ["https://a.test/ok"]
 
@@ -375,7 +338,7 @@ async def test_a_page_whose_snapshot_cannot_be_stored_is_not_cited(
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(world.snapshots, "put", full)
-    findings = await world.ask()
+    findings = await world.ask(QUESTION)
     assert (findings.status, findings.strips) == ("empty", ())
 
 
@@ -390,7 +353,7 @@ async def test_a_cancelled_search_leaves_no_task(searching: Build) -> None:
 
     world.net.site.pages["https://a.test/"] = answer
     before = asyncio.all_tasks()
-    task = asyncio.create_task(world.ask())
+    task = asyncio.create_task(world.ask(QUESTION))
     await begun.wait()
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
