@@ -12,6 +12,7 @@ Result = Literal["pass", "fail", "error", "skipped"]
 Gate = Literal["documents", "grounded", "answers"]
 Status = Literal["answered", "partial", "refused"]
 Delivery = Literal["draft", "verified"]
+OnUngrounded = Literal["warn", "refuse"]
 WebStatus = Literal["off", "ok", "empty", "unavailable", "forbidden"]
 CitationStatus = Literal["verified", "supported", "unsupported"]
 
@@ -117,13 +118,35 @@ class Candidate:
 
 
 @dataclass(frozen=True, slots=True)
+class WebScope:
+    """What of the web a run may read, should its person ask for the web. It can only narrow: it turns nothing on.
+
+    `domains` are host names as `skills.domains.canonical` writes them, each standing for its subdomains too. `None`
+    means any; an empty set means none.
+    """
+
+    allowed: bool = True
+    domains: frozenset[str] | None = None
+
+    @property
+    def forbidden(self) -> bool:
+        """Whether no address at all may be read."""
+        return not self.allowed or (self.domains is not None and not self.domains)
+
+
+@dataclass(frozen=True, slots=True)
 class Scope:
-    """What a run may read. `None` means everything; an empty set means nothing (invariant 13)."""
+    """What a run may read. `None` means everything; an empty set means nothing (invariant 13).
+
+    `sources` and `kinds` speak of the knowledge base, `web` of live pages.
+    """
 
     sources: frozenset[str] | None = None
     kinds: frozenset[Kind] | None = None
+    web: WebScope = WebScope()
 
     def admits(self, passage: Passage) -> bool:
+        """Whether a passage of the knowledge base may be read."""
         return (self.sources is None or passage.source in self.sources) and (
             self.kinds is None or passage.kind in self.kinds
         )

@@ -39,6 +39,8 @@ from service.rerank.choose import load_reranker
 from service.rerank.similarity import EmbeddingSimilarity
 from service.serve import listen_url
 from service.settings import Settings
+from service.skills.registry import Skills
+from service.skills.report import state_of
 from service.web.off import NoWeb
 
 logger = logging.getLogger(__name__)
@@ -103,6 +105,7 @@ async def open_store(settings: Settings, progress: Progress) -> AsyncIterator[St
 @asynccontextmanager
 async def open_gatehouse(settings: Settings, progress: Progress, site: Path | None = None) -> AsyncIterator[Gatehouse]:
     """Open everything that answering needs. `site` is a folder to serve under /site/."""
+    skills = await asyncio.to_thread(Skills.load, settings.SKILLS_DIR, optional=settings.skills_may_be_missing())
     async with AsyncExitStack() as stack:
         store = await stack.enter_async_context(open_store(settings, progress))
         reranker = await timed("loading the reranker", progress, lambda: load_the_reranker(settings))
@@ -121,7 +124,7 @@ async def open_gatehouse(settings: Settings, progress: Progress, site: Path | No
             max_runs=settings.MAX_RUNS,
         )
         stack.push_async_callback(runs.close)
-        api = api_state_of(settings, store, services, runs, history, model_for_run, site)
+        api = api_state_of(settings, store, services, runs, history, model_for_run, skills, site)
         warn_at_start([reranker.state(), model_for_run().state()])
         yield Gatehouse(store, services, runs, history, api)
 
@@ -185,6 +188,7 @@ def api_state_of(
     runs: Runs,
     history: History,
     model_for_run: Callable[[], AnswerModel],
+    skills: Skills,
     site: Path | None,
 ) -> ApiState:
     async def readiness() -> list[ComponentState]:
@@ -194,6 +198,7 @@ def api_state_of(
             services.reranker.state(),
             model_for_run().state(),
             services.web.state(),
+            state_of(skills, lambda source: store.registry.get(source) is not None),
             await history.readiness(),
             await asyncio.to_thread(storage_state, settings.DATA_DIR),
         ]
@@ -209,6 +214,7 @@ def api_state_of(
         ping_s=settings.PING_S,
         instance=secrets.token_hex(8),
         site=site,
+        skills=skills,
     )
 
 

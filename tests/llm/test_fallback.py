@@ -51,15 +51,15 @@ class Scripted:
             raise self.fault
         return f"{self.name}: {question}"
 
-    async def grade(self, question: str, passages: Sequence[Passage], usage: Usage) -> list[Grade]:
-        self._call("grade", usage, question, passages)
+    async def grade(self, question: str, passages: Sequence[Passage], usage: Usage, hint: str = "") -> list[Grade]:
+        self._call("grade", usage, question, passages, hint)
         await asyncio.sleep(0)
         return self.grades
 
     async def answer(
-        self, question: str, sources: Sequence[Source], feedback: str, usage: Usage
+        self, question: str, sources: Sequence[Source], feedback: str, usage: Usage, instructions: str = ""
     ) -> AsyncGenerator[str, None]:
-        self._call("answer", usage, question, sources, feedback)
+        self._call("answer", usage, question, sources, feedback, instructions)
         try:
             for number in range(self.tokens_before_fault if self.fault else 2):
                 yield f"{self.name}{number} "

@@ -16,12 +16,16 @@ from service.ports import WebFindings
 logger = logging.getLogger(__name__)
 
 NO_WEB = WebFindings(query="", status="off")
+FORBIDDEN = WebFindings(
+    query="", status="forbidden", warning="The web was asked for, but this skill does not allow it. Nothing was sent."
+)
 
 
 async def retrieve_vector(state: State, deps: Deps) -> Outcome:
-    """Search the knowledge base; every run does (invariant 1)."""
+    """Search the knowledge base; every run does (invariant 1). A live page that stands in it is not read as one."""
     limit = deps.limits.retrieve_k
-    candidates = await deps.services.knowledge.search(state["query"], limit=limit, scope=deps.scope)
+    found = await deps.services.knowledge.search(state["query"], limit=limit, scope=deps.scope)
+    candidates = deps.readable([candidate for candidate in found if candidate.passage.kind != "web"])
     return Outcome({"candidates": candidates}, n_in=limit, n_out=len(candidates))
 
 
@@ -39,9 +43,11 @@ async def rerank_vector(state: State, deps: Deps) -> Outcome:
 
 
 async def search_web(state: State, deps: Deps) -> Outcome:
-    """Search the web if, and only if, this very request asked for it; else return at once."""
+    """Search the web if, and only if, this very request asked for it and its skill allows it; else return at once."""
     if state["web_search"] is not True:
         return Outcome({"web": NO_WEB}, reason="off")
+    if deps.scope.web.forbidden:
+        return Outcome({"web": FORBIDDEN}, reason="forbidden")
     findings = await deps.services.web.search(state["query"])
     return Outcome({"web": findings}, n_out=len(findings.strips), reason=findings.status)
 
