@@ -118,32 +118,17 @@ class Candidate:
 
 
 @dataclass(frozen=True, slots=True)
-class WebScope:
-    """What of the web a run may read, should its person ask for the web. It can only narrow: it turns nothing on.
-
-    `domains` are host names as `skills.domains.canonical` writes them, each standing for its subdomains too. `None`
-    means any; an empty set means none.
-    """
-
-    allowed: bool = True
-    domains: frozenset[str] | None = None
-
-    @property
-    def forbidden(self) -> bool:
-        """Whether no address at all may be read."""
-        return not self.allowed or (self.domains is not None and not self.domains)
-
-
-@dataclass(frozen=True, slots=True)
 class Scope:
     """What a run may read. `None` means everything; an empty set means nothing (invariant 13).
 
-    `sources` and `kinds` speak of the knowledge base, `web` of live pages.
+    `web` False forbids the web whatever the request asks for; True allows it where the request asks. `domains` are
+    those that search and fetch may read, with what lies below them.
     """
 
     sources: frozenset[str] | None = None
     kinds: frozenset[Kind] | None = None
-    web: WebScope = WebScope()
+    web: bool = True
+    domains: frozenset[str] | None = None
 
     def admits(self, passage: Passage) -> bool:
         """Whether a passage of the knowledge base may be read."""

@@ -79,7 +79,7 @@ def block(skill: Skill) -> str:
 def summary(skill: Skill) -> dict[str, Any]:
     """What a skill is for and may read, as `GET /skills` puts it, with its web in one value."""
     scope = skill.scope
-    web: frozenset[str] | None = frozenset() if scope.web.forbidden else scope.web.domains
+    web: frozenset[str] | None = scope.domains if scope.web else frozenset()
     return {
         "name": skill.name,
         "description": skill.description,

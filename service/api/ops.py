@@ -85,7 +85,7 @@ def skill_item(skill: Skill) -> SkillItem:
         description=skill.description,
         sources=listed(scope.sources),
         kinds=listed(scope.kinds),
-        web=SkillWeb(allowed=not scope.web.forbidden, domains=listed(scope.web.domains)),
+        web=SkillWeb(allowed=scope.web, domains=listed(scope.domains)),
         sha256=skill.sha256,
     )
 

@@ -1,6 +1,6 @@
 """Host names and the allowlist of them: what a skill may read of the web, decided by an address alone.
 
-Pure functions; the search, the fetch and the last check on what they brought back all ask `admits`. A name stands for
+Pure functions, which the search, the fetch and the last check on what they brought back all ask. A name stands for
 itself and its subdomains as long as they are one party's: `s3.amazonaws.com` is a public suffix under which anyone may
 publish, so the entry `amazonaws.com` does not admit `anyone.s3.amazonaws.com` (publicsuffix.org, private section
 included).
@@ -9,13 +9,14 @@ included).
 import ipaddress
 import re
 import unicodedata
+from collections.abc import Collection
 from functools import cache
 from urllib.parse import urlsplit
 
 import idna
 from publicsuffixlist import PublicSuffixList
 
-from service.model import WebScope
+from service.model import Scope
 
 MAX_HOST = 253
 """Characters of a host name (RFC 1035, section 2.3.4)."""
@@ -26,14 +27,19 @@ _NUMERIC_END = re.compile(r"(?:^|\.)(?:\d+|0x[0-9a-f]*)$")
 """Hosts that browsers read as IPv4 (WHATWG URL, ends-in-a-number checker)."""
 
 
-def admits(web: WebScope, address: str) -> bool:
+def admits(scope: Scope, address: str) -> bool:
     """Whether a run with this scope may search for, fetch and show the page at `address` (absolute, http or https)."""
-    if web.forbidden:
+    if not scope.web:
         return False
-    if web.domains is None:
+    if scope.domains is None:
         return True
     host = host_of(address)
-    return host is not None and any(is_within(host, domain) for domain in web.domains)
+    return host is not None and admitted(host, scope.domains)
+
+
+def admitted(host: str, domains: Collection[str] | None) -> bool:
+    """Whether a canonical host lies in one of `domains`. None is everywhere, an empty set nowhere."""
+    return domains is None or any(is_within(host, domain) for domain in domains)
 
 
 def host_of(address: str) -> str | None:

@@ -7,7 +7,7 @@ from typing import Annotated, Any, TypeVar
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
 from service.errors import SkillFault
-from service.model import Delivery, Kind, OnUngrounded, Scope, WebScope
+from service.model import Delivery, Kind, OnUngrounded, Scope
 from service.skills import domains
 from service.skills.skill import Gates
 
@@ -123,7 +123,9 @@ class Manifest(Closed):
     gates: GatesBlock = GatesBlock()
 
     def scope(self) -> Scope:
-        return Scope(self.sources, self.kinds, WebScope(self.web.allowed, self.web.domains))
+        """What it says, with a web of no domains told as what it is: forbidden."""
+        reaches = self.web.domains is None or len(self.web.domains) > 0
+        return Scope(self.sources, self.kinds, self.web.allowed and reaches, self.web.domains)
 
     def limits(self) -> Gates:
         return Gates(**self.gates.model_dump())

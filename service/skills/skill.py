@@ -36,7 +36,7 @@ class Skill:
     def may_read(self, passage: Passage) -> bool:
         """The last word on any passage, wherever it came from (invariant 13)."""
         if passage.kind == "web":
-            return admits(self.scope.web, passage.address)
+            return admits(self.scope, passage.address)
         return self.scope.admits(passage)
 
     def delivery_of(self, asked: Delivery) -> Delivery:

@@ -21,12 +21,14 @@ class StrictLoader(yaml.SafeLoader):
     yaml_implicit_resolvers: dict[str, Any] = {}  # noqa: RUF012 - PyYAML's class attribute, begun anew
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        keys = [self.construct_object(key, deep=True) for key, _ in node.value]
-        for key, (place, _) in zip(keys, node.value, strict=True):
+        seen: set[str] = set()
+        for place, _ in node.value:
+            key = self.construct_object(place, deep=True)
             if not isinstance(key, str):
                 raise SkillFault(f"{where(place)}: a key must be text")
-            if keys.count(key) > 1:
+            if key in seen:
                 raise SkillFault(f"{where(place)}: the key {key[:40]!r} is written more than once")
+            seen.add(key)
         return super().construct_mapping(node, deep=deep)
 
 

@@ -17,7 +17,7 @@ logger = logging.getLogger(__name__)
 
 NO_WEB = WebFindings(query="", status="off")
 FORBIDDEN = WebFindings(
-    query="", status="forbidden", warning="The web was asked for, but this skill does not allow it. Nothing was sent."
+    query="", status="forbidden", warning="The web was asked for, but it is not allowed here. Nothing was sent."
 )
 
 
@@ -43,10 +43,10 @@ async def rerank_vector(state: State, deps: Deps) -> Outcome:
 
 
 async def search_web(state: State, deps: Deps) -> Outcome:
-    """Search the web if, and only if, this very request asked for it and its skill allows it; else return at once."""
+    """Search the web if, and only if, this very request asked for it and its scope allows it; else return at once."""
     if state["web_search"] is not True:
         return Outcome({"web": NO_WEB}, reason="off")
-    if deps.scope.web.forbidden:
+    if not deps.scope.web:
         return Outcome({"web": FORBIDDEN}, reason="forbidden")
     findings = await deps.services.web.search(state["query"])
     return Outcome({"web": findings}, n_out=len(findings.strips), reason=findings.status)
