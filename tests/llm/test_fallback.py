@@ -218,3 +218,13 @@ async def test_claude_down_for_a_grade_hands_one_run_to_the_spare() -> None:
         assert "".join(await written(next_run)) == TEXT
         assert (run.switched, next_run.switched) == (True, False)
         await claude.aclose()
+
+
+async def test_a_skills_words_reach_the_spare_as_they_reached_the_primary() -> None:
+    run, primary, spare = pair(ModelUnavailable("down"), grades=[Grade("error", "unavailable: down")])
+    await run.grade("q", [passage()], Usage(), "a hint")
+    assert primary.given[-1][-1] == spare.given[-1][-1] == "a hint"
+    run, primary, spare = pair(ModelUnavailable("down"))
+    async with aclosing(run.answer(QUESTION, SOURCES, "", Usage(), "instructions")) as stream:
+        assert [text async for text in stream]
+    assert primary.given[-1][-1] == spare.given[-1][-1] == "instructions"

@@ -7,8 +7,10 @@ import pytest
 from service.errors import SkillFault
 from service.sample import SAMPLE
 from service.skills.folder import read_skill
+from service.skills.manifest import GatesBlock, Manifest, checked
 from service.skills.registry import Skills
 from service.skills.report import doubts
+from service.skills.strict_yaml import load_mapping
 from service.skills.template import write_new
 
 FOLDER = Path(__file__).parent.parent.parent / "skills"
@@ -32,6 +34,14 @@ def test_what_goes_to_a_client_or_an_authority_rests_on_official_text_and_is_che
         one = Skills.load(FOLDER).get(name)
         assert (one.scope.kinds, one.scope.web) == (frozenset({"official"}), False)
         assert (one.gates.delivery, one.gates.on_ungrounded) == ("verified", "refuse")
+
+
+def test_the_example_of_the_readme_is_valid() -> None:
+    readme = (FOLDER.parent / "README.md").read_text(encoding="utf-8")
+    example = readme.split("```yaml\n")[1].split("```")[0]
+    declared = checked(Manifest, load_mapping(example))
+    assert declared.gates.model_fields_set == GatesBlock.model_fields.keys()
+    assert all(f"`{name}`" in readme for name in NAMES)
 
 
 def test_a_new_skill_is_valid_as_it_stands_and_reads_nothing(tmp_path: Path) -> None:
