@@ -18,6 +18,7 @@ from langgraph.store.sqlite.aio import AsyncSqliteStore
 
 from service.api.deps import ApiState
 from service.api.present import Presenter
+from service.entrance import access_of, open_limiter
 from service.errors import OperatorError
 from service.graph.build import build_graph
 from service.graph.checkpoints import NewestCheckpoint
@@ -34,7 +35,7 @@ from service.llm.claude import Claude
 from service.llm.fallback import WithFallback
 from service.llm.quote import Quote
 from service.model import ComponentState
-from service.ports import AnswerModel, Reranker
+from service.ports import AnswerModel, RateLimiter, Reranker
 from service.rerank.choose import load_reranker
 from service.rerank.similarity import EmbeddingSimilarity
 from service.serve import listen_url
@@ -119,9 +120,11 @@ async def open_gatehouse(settings: Settings, progress: Progress, site: Path | No
             model_for_run,
             deadline_s=settings.RUN_DEADLINE_S,
             max_runs=settings.MAX_RUNS,
+            max_runs_per_client=settings.MAX_RUNS_PER_CLIENT,
         )
         stack.push_async_callback(runs.close)
-        api = api_state_of(settings, store, services, runs, history, model_for_run, site)
+        limiter = await open_limiter(settings, stack)
+        api = api_state_of(settings, store, services, runs, history, model_for_run, limiter, site)
         warn_at_start([reranker.state(), model_for_run().state()])
         yield Gatehouse(store, services, runs, history, api)
 
@@ -185,6 +188,7 @@ def api_state_of(
     runs: Runs,
     history: History,
     model_for_run: Callable[[], AnswerModel],
+    limiter: RateLimiter,
     site: Path | None,
 ) -> ApiState:
     async def readiness() -> list[ComponentState]:
@@ -195,6 +199,7 @@ def api_state_of(
             model_for_run().state(),
             services.web.state(),
             await history.readiness(),
+            limiter.state(),
             await asyncio.to_thread(storage_state, settings.DATA_DIR),
         ]
 
@@ -205,6 +210,8 @@ def api_state_of(
         snapshots=store.snapshots,
         presenter=Presenter(Links(store.registry.base_url, public_url(settings))),
         readiness=readiness,
+        access=access_of(settings),
+        limiter=limiter,
         max_body_bytes=settings.MAX_BODY_BYTES,
         ping_s=settings.PING_S,
         instance=secrets.token_hex(8),

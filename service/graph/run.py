@@ -12,7 +12,16 @@ from datetime import UTC, datetime
 
 from langchain_core.runnables import RunnableConfig
 
-from service.errors import Cancelled, DeadlineExceeded, GatehouseError, NotFound, Overloaded, ShuttingDown, ThreadBusy
+from service.errors import (
+    Cancelled,
+    DeadlineExceeded,
+    GatehouseError,
+    NotFound,
+    Overloaded,
+    ShuttingDown,
+    ThreadBusy,
+    TooManyRuns,
+)
 from service.graph.build import Graph
 from service.graph.events import Done, Failed, Stage, Started, Terminal, Told
 from service.graph.history import History, config_of
@@ -94,7 +103,7 @@ class Run:
 
 
 class Runs:
-    """Starts runs and knows those under way: one at a time per thread, `max_runs` in all."""
+    """Starts runs and knows those under way: one per thread, `max_runs_per_client` per client, `max_runs` in all."""
 
     def __init__(
         self,
@@ -105,6 +114,7 @@ class Runs:
         *,
         deadline_s: float,
         max_runs: int,
+        max_runs_per_client: int,
     ) -> None:
         self._graph = graph
         self._history = history
@@ -112,14 +122,17 @@ class Runs:
         self._model_for_run = model_for_run
         self._deadline_s = deadline_s
         self._max_runs = max_runs
+        self._max_runs_per_client = max_runs_per_client
         self._active: dict[str, Run] = {}
         self._busy: set[str] = set()
         self._closing = False
 
     def start(self, request: Request) -> Run:
-        """Take the thread's lock and begin. Raises `ThreadBusy` or `Overloaded` before anything has happened."""
-        if self._closing or len(self._active) >= self._max_runs:
-            raise Overloaded("Too many answers are being written at the moment. Please try again shortly.")
+        """Take the thread's lock and begin.
+
+        Raises `TooManyRuns`, `Overloaded` or `ThreadBusy` before anything has happened.
+        """
+        self._leave_room(request.ref.client)
         self._take(request.ref)
         run = Run(new_run_id(), request, datetime.now(UTC).isoformat(timespec="seconds"))
         self._active[run.run_id] = run
@@ -129,6 +142,13 @@ class Runs:
         # A task that is cancelled before its first step never runs a line of `_drive`.
         run.task.add_done_callback(lambda _: self._end(run, run.stopped_by))
         return run
+
+    def _leave_room(self, client: str) -> None:
+        own = sum(run.request.ref.client == client for run in self._active.values())
+        if own >= self._max_runs_per_client:
+            raise TooManyRuns(f"You have {own} answers under way. Wait for one to end, or stop it, then try again.")
+        if self._closing or len(self._active) >= self._max_runs:
+            raise Overloaded("Too many answers are being written at the moment. Please try again shortly.")
 
     def find(self, run_id: str, client: str) -> Run:
         """Return the client's run under way. Raises `NotFound` alike for unknown, ended and foreign runs."""
