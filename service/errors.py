@@ -12,6 +12,7 @@
     |   |-- ThreadBusy           409, try again when the running answer is done
     |   |-- Cancelled            409, the person stopped the run
     |   |-- BodyTooLarge         413
+    |   |-- HeadTooLarge         431
     |   |-- RateLimited          429, wait as long as Retry-After says
     |   |-- TooManyRuns          429, wait for an answer of one's own to end
     |   `-- UnsupportedMediaType 415
@@ -103,6 +104,11 @@ class BodyTimeout(CallerError):
 class BodyTooLarge(CallerError):
     code = "body_too_large"
     status = 413
+
+
+class HeadTooLarge(CallerError):
+    code = "head_too_large"
+    status = 431
 
 
 class RateLimited(CallerError):

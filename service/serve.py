@@ -17,7 +17,7 @@ from service.errors import OperatorError
 from service.graph.run import Runs
 
 SERVER_NOTE = "server.json"
-MAX_HEAD_BYTES = 32_768  # the request line and all headers
+MAX_PARTIAL_HEAD_BYTES = 32_768  # of a head that comes in pieces; api/door.py limits the whole
 
 
 class TimedHead(H11Protocol):
@@ -84,7 +84,7 @@ def make_server(app: FastAPI, runs: Runs, host: str, port: int) -> Server:
         proxy_headers=False,  # a forwarded address is believed from configured proxies only: see api/addresses.py
         http=TimedHead,
         ws="none",
-        h11_max_incomplete_event_size=MAX_HEAD_BYTES,
+        h11_max_incomplete_event_size=MAX_PARTIAL_HEAD_BYTES,
         timeout_graceful_shutdown=10,
     )
     return Server(config, runs)

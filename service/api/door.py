@@ -13,10 +13,11 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from service.api.access import Access
 from service.api.auth import identify
 from service.api.problems import problem_of
-from service.errors import CallerError, HostRefused, OriginRefused, Unauthorized
+from service.errors import CallerError, HeadTooLarge, HostRefused, OriginRefused, Unauthorized
 
 OPEN_PATHS = frozenset({"/", "/session", "/healthz", "/readyz", "/openapi.json"})
 OPEN_FOLDERS = ("/ui/", "/site/")
+MAX_HEAD_BYTES = 32_768
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 CROSS_SITE = frozenset({"cross-site", "same-site"})
 
@@ -41,6 +42,7 @@ class Door:
             return
         request = Request(scope)
         try:
+            check_head(scope)
             host = check_host(request, self._access)
             check_origin(request, host, self._access)
             request.state.client = await client_or_none(request, self._access)
@@ -48,6 +50,14 @@ class Door:
             await refusal(request, error)(scope, receive, send)
         else:
             await self._app(scope, receive, send)
+
+
+def check_head(scope: Scope) -> None:
+    """Raises `HeadTooLarge`. The server's own limit counts only what comes in pieces."""
+    size = len(scope["raw_path"]) + len(scope["query_string"])
+    size += sum(len(name) + len(value) for name, value in scope["headers"])
+    if size > MAX_HEAD_BYTES:
+        raise HeadTooLarge(f"The address and the headers are larger than {MAX_HEAD_BYTES} bytes.")
 
 
 def check_host(request: Request, access: Access) -> str:

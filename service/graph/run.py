@@ -157,6 +157,15 @@ class Runs:
             raise NotFound("There is no such run under way.")
         return run
 
+    def showing(self, client: str, passage_id: str, sha256: str) -> bool:
+        """Does a run under way show this version of the passage to the client? What has ended is in the history."""
+        return any(
+            (source["passage_id"], source["sha256"]) == (passage_id, sha256)
+            for run in self._active.values()
+            if run.request.ref.client == client
+            for source in run.transcript.named.values()
+        )
+
     def busy(self, ref: ThreadRef) -> bool:
         return ref.key in self._busy
 
@@ -212,6 +221,7 @@ class Runs:
         """What a run without an answer leaves behind: no turn, but the numbers that it has shown keep their meaning."""
         try:
             await self._history.keep_numbers(run.request.ref, run.transcript.named)
+            await self._history.shown.remember(run.request.ref, run.transcript.named.values())
         except Exception:
             logger.exception("numbers not kept run_id=%s", run.run_id)
         return failed
@@ -220,6 +230,7 @@ class Runs:
         """The answer is stored. A list of threads that cannot be written is a fault of its own, and hides no answer."""
         try:
             await self._history.record(run.request.ref, run.request.question, run.asked_at, len(turns))
+            await self._history.shown.remember(run.request.ref, run.transcript.named.values())
         except Exception:
             logger.exception("thread not listed run_id=%s", run.run_id)
         return Done(run.request.ref.thread_id, turns[-1], tuple(run.transcript.named.values()))

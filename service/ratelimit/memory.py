@@ -44,7 +44,9 @@ class MemoryLimiter:
     def state(self) -> ComponentState:
         return ComponentState("limiter", True, f"in this process, {self.limit} per minute and client")
 
-    def __len__(self) -> int:
+    @property
+    def clients(self) -> int:
+        """How many are remembered."""
         return len(self._taken)
 
     def _forget_idle(self, now: float) -> None:

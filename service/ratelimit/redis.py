@@ -19,7 +19,7 @@ from redis.exceptions import RedisError
 
 from service.ports import Allowance
 
-WINDOW_MS = 60_000
+WINDOW_S = 60.0
 IDLE_CONNECTIONS = 32
 KEY = "gatehouse:rate:"
 PROBE_KEY = "gatehouse:probe"
@@ -61,8 +61,9 @@ class RedisAway(Exception):
 class RedisWindow:
     """One limit in one Redis. `timeout_s` bounds an answer, the connection included."""
 
-    def __init__(self, url: str, limit: int, timeout_s: float) -> None:
+    def __init__(self, url: str, limit: int, timeout_s: float, *, window_s: float = WINDOW_S) -> None:
         self.limit = limit
+        self._window_ms = int(window_s * 1000)
         self.place = place_of(url)
         self._timeout_s = timeout_s
         self._idle: list[Connection] = []
@@ -88,7 +89,8 @@ class RedisWindow:
     async def _asked(self, key: str, limit: int) -> Allowance:
         try:
             async with asyncio.timeout(self._timeout_s):
-                return allowance_of(await self._run(key, limit), limit)
+                reply = await self._run(key, limit)
+            return allowance_of(reply, limit, self._window_ms)
         except TimeoutError:
             raise RedisAway(f"no answer within {self._timeout_s:g} s") from None
         except WRONG as error:
@@ -111,7 +113,7 @@ class RedisWindow:
     async def _run_on(self, connection: Connection, key: str, limit: int) -> object:
         async with returned_when_whole(connection, self._idle):
             await connection.connect()  # type: ignore[no-untyped-call]
-            await connection.send_command("EVAL", SLIDING_WINDOW, 1, key, limit, WINDOW_MS)
+            await connection.send_command("EVAL", SLIDING_WINDOW, 1, key, limit, self._window_ms)
             return await connection.read_response()
 
     def _new(self) -> Connection:
@@ -137,10 +139,10 @@ async def dropped(connection: Connection) -> None:
         await connection.disconnect(nowait=True)
 
 
-def allowance_of(reply: Any, limit: int) -> Allowance:
+def allowance_of(reply: Any, limit: int, window_ms: int) -> Allowance:
     """Read the script's reply. Raises `ValueError` or `TypeError` for anything else."""
     allowed, remaining, reset_ms = reply
-    if allowed not in (0, 1) or not 0 <= remaining < limit or not 0 <= reset_ms <= WINDOW_MS:
+    if allowed not in (0, 1) or not 0 <= remaining < limit or not 0 <= reset_ms <= window_ms:
         raise ValueError("the reply is not one of the script's")
     return Allowance(allowed == 1, limit, remaining, reset_ms / 1000)
 

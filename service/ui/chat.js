@@ -2,6 +2,7 @@
 
 import { Problem, ask, readThread, stopRun } from "./api.js";
 import { el } from "./dom.js";
+import { watchSession } from "./session.js";
 import { addressOf, markThread, refreshThreads } from "./threads.js";
 import { TurnView } from "./turn.js";
 
@@ -213,5 +214,12 @@ $("menu").addEventListener("click", () => toggleMenu($("menu").getAttribute("ari
 window.addEventListener("popstate", open); // also fires when the address's fragment changes
 window.addEventListener("pageshow", () => (web.checked = false)); // a restored page must not restore the switch
 
+/** A question that was refused for want of a key stays on the page, to be sent again. */
+function entered() {
+  if (!$("turns").childElementCount) open();
+  refreshThreads();
+}
+
+watchSession(entered);
 open();
 refreshThreads();
