@@ -14,7 +14,7 @@ PROBE_S = 2.0
 
 
 class SharedWindow(Protocol):
-    """A limit over several processes. `take` and `probe` raise one of `away` where it cannot be asked."""
+    """A limit over several processes. `take` and `probe` raise where it cannot be asked."""
 
     @property
     def place(self) -> str: ...
@@ -40,7 +40,8 @@ class WithFallback:
 
     What this process admitted is never more than what all did, so the own limit refuses nothing that the shared one
     would admit; but it knows, when Redis goes and when it comes back, what was admitted before: no client gets a second
-    allowance out of an outage. Only the request that finds Redis away waits for it, once.
+    allowance out of an outage. Only the request that finds Redis away waits for it, once. `away` is how `shared` says
+    so: any other exception is a bug, and leaves its traceback in the log.
     """
 
     def __init__(
@@ -59,7 +60,7 @@ class WithFallback:
         """Find out at start whether Redis can be asked: a missing one is warned of, and does not stop the service."""
         try:
             await self._shared.probe()
-        except self._away as error:
+        except Exception as error:  # as in `take`
             self._fall_back(error)
 
     async def take(self, client: str) -> Allowance:
@@ -67,7 +68,7 @@ class WithFallback:
         if self._probing is None and own.allowed:
             try:
                 shared = await self._shared.take(client)
-            except self._away as error:
+            except Exception as error:  # no question fails for the limiter's sake, whatever it is
                 self._fall_back(error)
             else:
                 if not shared.allowed:
@@ -93,7 +94,8 @@ class WithFallback:
         if self._probing is not None:
             return  # requests that waited at the same time find the same fault
         self._reason = str(error)
-        logger.warning("rate limit: Redis is away (%s); limiting in this process until it is back", error)
+        bug = None if isinstance(error, self._away) else error
+        logger.warning("rate limit: Redis is away (%s); limiting in this process until it is back", error, exc_info=bug)
         self._probing = asyncio.create_task(self._until_back(), name="rate limit probe")
 
     async def _until_back(self) -> None:
@@ -101,12 +103,8 @@ class WithFallback:
             await asyncio.sleep(self._probe_s)
             try:
                 await self._shared.probe()
-            except self._away as error:
+                break
+            except Exception as error:  # as in `take`
                 self._reason = str(error)
-                continue
-            except Exception:
-                logger.exception("rate limit: the probe broke")
-                continue
-            break
         self._probing = None
         logger.warning("rate limit: Redis is back; %d requests were limited without it", self.failopen_total)

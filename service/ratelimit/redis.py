@@ -20,7 +20,7 @@ from redis.exceptions import RedisError
 from service.ports import Allowance
 
 WINDOW_S = 60.0
-IDLE_CONNECTIONS = 32
+CONNECTIONS = 32  # at most: a command takes a fraction of a millisecond, and opening a connection far longer
 KEY = "gatehouse:rate:"
 PROBE_KEY = "gatehouse:probe"
 PROBE_LIMIT = 100_000  # never reached: a probe that is refused would write nothing, and not notice a full Redis
@@ -67,6 +67,7 @@ class RedisWindow:
         self.place = place_of(url)
         self._timeout_s = timeout_s
         self._idle: list[Connection] = []
+        self._free = asyncio.Semaphore(CONNECTIONS)
         # Only its reading of the URL is used: a pool of the library would take connections back after a cancel.
         # No second try, no greeting and no library name: each is a wait or a reply more.
         self._factory = ConnectionPool.from_url(
@@ -88,7 +89,7 @@ class RedisWindow:
 
     async def _asked(self, key: str, limit: int) -> Allowance:
         try:
-            async with asyncio.timeout(self._timeout_s):
+            async with asyncio.timeout(self._timeout_s), self._free:
                 reply = await self._run(key, limit)
             return allowance_of(reply, limit, self._window_ms)
         except TimeoutError:
@@ -128,10 +129,7 @@ async def returned_when_whole(connection: Connection, idle: list[Connection]) ->
     except BaseException:
         await dropped(connection)
         raise
-    if len(idle) < IDLE_CONNECTIONS:
-        idle.append(connection)
-    else:
-        await dropped(connection)
+    idle.append(connection)
 
 
 async def dropped(connection: Connection) -> None:

@@ -71,6 +71,10 @@ class RedisServer:
             found: object = client.execute_command(*words)
             return found
 
+    def connected(self) -> int:
+        with self.client() as client:
+            return len(client.client_list())
+
     def freeze(self) -> None:
         self._signal(signal.SIGSTOP)
 

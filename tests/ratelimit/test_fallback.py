@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from service.ports import RateLimiter
+from service.ports import Allowance, RateLimiter
 from service.ratelimit.fallback import WithFallback
 from service.ratelimit.memory import MemoryLimiter
 from service.ratelimit.redis import RedisAway, RedisWindow
@@ -150,3 +150,27 @@ async def test_a_request_that_leaves_while_it_waits_for_redis_harms_no_other() -
         await asyncio.wait([leaving])
         assert leaving.cancelled()
         assert await allowed(limiter, "alice", 10) == 4  # a request counts, also where its reader has left
+
+
+class Broken:
+    """A shared window with a bug."""
+
+    place = "nowhere"
+
+    async def take(self, client: str) -> Allowance:
+        raise KeyError(client)
+
+    async def probe(self) -> None:
+        raise KeyError("probe")
+
+
+async def test_a_bug_in_the_shared_limit_fails_no_question_and_keeps_its_traceback(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    limiter = WithFallback(Broken(), MemoryLimiter(5), RedisAway, probe_s=0.01)
+    assert await allowed(limiter, "alice", 9) == 5
+    await asyncio.sleep(0.05)
+    assert is_away(limiter)
+    await limiter.aclose()
+    assert caplog.text.count("Traceback") == 1
+    assert "KeyError: 'alice'" in caplog.text

@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from service.ports import Allowance
-from service.ratelimit.redis import RedisAway, RedisWindow, place_of
+from service.ratelimit.redis import CONNECTIONS, RedisAway, RedisWindow, place_of
 from tests.ratelimit.redis_server import RedisServer, WrongPeer, needs_redis
 
 pytestmark = [pytest.mark.slow]
@@ -18,7 +18,7 @@ KEY = "gatehouse:rate:alice"
 
 
 @contextlib.asynccontextmanager
-async def opened(url: str, limit: int = 3, timeout_s: float = 5, window_s: float = 60) -> AsyncIterator[RedisWindow]:
+async def opened(url: str, limit: int = 3, timeout_s: float = 30, window_s: float = 60) -> AsyncIterator[RedisWindow]:
     window = RedisWindow(url, limit, timeout_s, window_s=window_s)
     try:
         yield window
@@ -47,6 +47,7 @@ async def test_the_limit_is_admitted_and_one_more_is_told_how_long_to_wait(redis
 async def test_hundreds_at_once_over_two_connections_admit_exactly_the_limit(redis_server: RedisServer) -> None:
     async with opened(redis_server.url, limit=50) as first, opened(redis_server.url, limit=50) as second:
         taken = await asyncio.gather(*(window.take("alice") for window in (first, second) for _ in range(150)))
+        assert redis_server.connected() <= 2 * CONNECTIONS + 1  # its own
     assert sum(item.allowed for item in taken) == 50
     assert sorted(item.remaining for item in taken if item.allowed) == list(range(50))
 
@@ -65,10 +66,10 @@ async def test_each_client_has_a_key_of_its_own_that_expires(redis_server: Redis
     async with opened(redis_server.url) as window:
         for client in ("alice", "192.0.2.1", "2001:db8::/64", "sign-in 192.0.2.1", "ünï code\n"):
             assert await allowed(window, client, 4) == 3
-        await asyncio.gather(*(window.take(f"client-{number}") for number in range(2000)))
+        await asyncio.gather(*(window.take(f"client-{number}") for number in range(500)))
     with redis_server.client() as client:
         keys = client.keys("gatehouse:rate:*")
-        assert len(keys) == 2005
+        assert len(keys) == 505
         assert all(0 < client.pttl(key) <= 60_000 for key in keys)
 
 
