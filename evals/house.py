@@ -8,6 +8,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.store.memory import InMemoryStore
 
 from evals.seed import Question, Result, rank_of, turns_of
+from service.audit.off import NoAudit
 from service.graph.build import build_graph
 from service.graph.events import Done, Failed, Terminal
 from service.graph.history import History, config_of
@@ -21,7 +22,7 @@ from service.sample import SAMPLE
 from service.settings import Settings
 from service.threads import ThreadRef
 from service.web.off import NoWeb
-from service.wiring import Store, limits_of, load_the_reranker, open_store
+from service.wiring import Store, installation_of, limits_of, load_the_reranker, open_store
 
 
 class Remembering:
@@ -51,6 +52,7 @@ class House:
         self._services = Services(
             store.knowledge, Remembering(reranker), self.scorer, NoWeb(), store.snapshots, limits_of(settings)
         )
+        self._installation = installation_of(settings, store.embedder, reranker)
         self._found: dict[str, list[Candidate]] = {}
 
     async def run(self, question: Question, thresholds: Thresholds) -> Result:
@@ -62,7 +64,16 @@ class House:
         if question.history:
             await graph.aupdate_state(config_of(ref), {"turns": turns_of(question)}, as_node="finalize")
         model = Quote(self.scorer, thresholds)
-        runs = Runs(graph, history, self._services, lambda: model, deadline_s=120, max_runs=1)
+        runs = Runs(
+            graph,
+            history,
+            self._services,
+            lambda: model,
+            audit=NoAudit("an evaluation"),
+            installation=self._installation,
+            deadline_s=120,
+            max_runs=1,
+        )
         began = time.perf_counter()
         run = runs.start(Request(ref, question.question))
         terminal: Terminal = [told.event async for told in run.events()][-1]  # type: ignore[assignment]

@@ -25,7 +25,13 @@ class Settings(BaseSettings):
     PUBLIC_URL: str = Field(
         "", pattern=HTTP_ADDRESS_OR_NONE, description="Base of links to this server, where a proxy changes it."
     )
-    DATA_DIR: Path = Field(Path("data"), description="Folder of the store, the threads and the snapshots.")
+    DATA_DIR: Path = Field(
+        Path("data"), description="Folder of the store, the threads, the snapshots and the audit log."
+    )
+    AUDIT_SEGMENT_MB: int = Field(64, ge=1, le=1024, description="Size at which the audit log begins a new file.")
+    AUDIT_MIN_FREE_MB: int = Field(
+        64, ge=8, le=100_000, description="New questions are refused when DATA_DIR's disk has less room."
+    )
     MILVUS_URI: str = Field(
         "", pattern=HTTP_ADDRESS_OR_NONE, description="Milvus server; empty means Milvus Lite in DATA_DIR."
     )

@@ -12,12 +12,15 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
+from urllib.parse import urlsplit
 
 from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 from langgraph.store.sqlite.aio import AsyncSqliteStore
 
+from service.api.app import VERSION
 from service.api.deps import ApiState
 from service.api.present import Presenter
+from service.audit.log import AuditLog
 from service.errors import OperatorError
 from service.graph.build import build_graph
 from service.graph.checkpoints import NewestCheckpoint
@@ -34,8 +37,10 @@ from service.llm.claude import Claude
 from service.llm.fallback import WithFallback
 from service.llm.quote import Quote
 from service.model import ComponentState
-from service.ports import AnswerModel, Reranker
+from service.ports import AnswerModel, AuditSink, Reranker
+from service.record import InstallationRecord
 from service.rerank.choose import load_reranker
+from service.rerank.cross_encoder import CrossEncoderReranker
 from service.rerank.similarity import EmbeddingSimilarity
 from service.serve import listen_url
 from service.settings import Settings
@@ -44,6 +49,25 @@ from service.web.off import NoWeb
 logger = logging.getLogger(__name__)
 
 LEAST_FREE_MB = 100
+
+RECORDED_SETTINGS = (
+    "RETRIEVE_K",
+    "TOP_N",
+    "GRADE_MODE",
+    "MAX_REWRITES",
+    "MAX_REGEN",
+    "ON_UNGROUNDED",
+    "HANDOFF_TEXT",
+    "RUN_DEADLINE_S",
+    "MODEL_PROVIDER",
+    "MODEL_FALLBACK",
+    "ANSWER_MODEL",
+    "GATE_MODEL",
+    "ANSWER_MAX_TOKENS",
+    "EMBEDDING_MODEL",
+    "RERANKER_MODEL",
+)
+"""The settings that can change an answer. None of them is a secret."""
 
 Progress = Callable[[str], None]
 T = TypeVar("T")
@@ -109,6 +133,7 @@ async def open_gatehouse(settings: Settings, progress: Progress, site: Path | No
         checkpointer, listing = await open_threads(settings.DATA_DIR, stack)
         similarity = EmbeddingSimilarity(store.embedder)
         services = Services(store.knowledge, reranker, similarity, NoWeb(), store.snapshots, limits_of(settings))
+        audit = await open_audit(settings, stack)
         model_for_run = await choose_model(settings, Quote(similarity), stack)
         graph = build_graph(checkpointer)
         history = History(graph, checkpointer, listing)
@@ -117,11 +142,13 @@ async def open_gatehouse(settings: Settings, progress: Progress, site: Path | No
             history,
             services,
             model_for_run,
+            audit=audit,
+            installation=installation_of(settings, store.embedder, reranker),
             deadline_s=settings.RUN_DEADLINE_S,
             max_runs=settings.MAX_RUNS,
         )
         stack.push_async_callback(runs.close)
-        api = api_state_of(settings, store, services, runs, history, model_for_run, site)
+        api = api_state_of(settings, store, services, runs, history, audit, model_for_run, site)
         warn_at_start([reranker.state(), model_for_run().state()])
         yield Gatehouse(store, services, runs, history, api)
 
@@ -135,6 +162,38 @@ async def open_threads(folder: Path, stack: AsyncExitStack) -> tuple[AsyncSqlite
         listing = await stack.enter_async_context(AsyncSqliteStore.from_conn_string(str(folder / "listing.db")))
         await listing.setup()
     return checkpointer, listing
+
+
+async def open_audit(settings: Settings, stack: AsyncExitStack) -> AuditLog:
+    """Open the audit log. Raises `AuditDamaged` or `OperatorError`."""
+    audit = await AuditLog.open(
+        audit_folder(settings),
+        segment_bytes=settings.AUDIT_SEGMENT_MB * 1_000_000,
+        min_free_bytes=settings.AUDIT_MIN_FREE_MB * 1_000_000,
+    )
+    stack.push_async_callback(audit.close)
+    return audit
+
+
+def audit_folder(settings: Settings) -> Path:
+    return settings.DATA_DIR / "audit"
+
+
+def installation_of(settings: Settings, embedder: Embedder, reranker: Reranker) -> InstallationRecord:
+    """What each record says of the installation that answered."""
+    every = settings.model_dump(mode="json")
+    chosen = {name: every[name] for name in RECORDED_SETTINGS}
+    # Its host alone: an address may carry a password.
+    chosen["ANTHROPIC_BASE_URL"] = urlsplit(settings.ANTHROPIC_BASE_URL).hostname or ""
+    chosen["supported_at"] = limits_of(settings).supported_at
+    checksum = reranker.sha256 if isinstance(reranker, CrossEncoderReranker) else ""
+    return {
+        "version": VERSION,
+        "embedder": embedder.identity,
+        "reranker": reranker.name,
+        "reranker_sha256": checksum,
+        "settings": chosen,
+    }
 
 
 def load_embedder(settings: Settings) -> Embedder:
@@ -184,6 +243,7 @@ def api_state_of(
     services: Services,
     runs: Runs,
     history: History,
+    audit: AuditSink,
     model_for_run: Callable[[], AnswerModel],
     site: Path | None,
 ) -> ApiState:
@@ -195,6 +255,7 @@ def api_state_of(
             model_for_run().state(),
             services.web.state(),
             await history.readiness(),
+            audit.state(),
             await asyncio.to_thread(storage_state, settings.DATA_DIR),
         ]
 
@@ -204,6 +265,7 @@ def api_state_of(
         knowledge=store.knowledge,
         snapshots=store.snapshots,
         presenter=Presenter(Links(store.registry.base_url, public_url(settings))),
+        audit=audit,
         readiness=readiness,
         max_body_bytes=settings.MAX_BODY_BYTES,
         ping_s=settings.PING_S,

@@ -9,16 +9,25 @@ from langgraph.store.base import BaseStore
 from langgraph.store.memory import InMemoryStore
 
 from service.api.present import Presenter
+from service.audit.off import NoAudit
 from service.graph.build import build_graph
 from service.graph.history import History
 from service.graph.run import Request, Runs
 from service.graph.state import Services
 from service.links import Links
 from service.model import Delivery
-from service.ports import AnswerModel
+from service.ports import AnswerModel, AuditSink
+from service.record import InstallationRecord
 from service.threads import ThreadRef
 from tests.wire import Frame
 
+INSTALLATION: InstallationRecord = {
+    "version": "test",
+    "embedder": "fixed",
+    "reranker": "fixed",
+    "reranker_sha256": "",
+    "settings": {"MAX_REWRITES": 1, "MAX_REGEN": 1},
+}
 PUBLIC = "http://127.0.0.1:8000"
 
 
@@ -38,13 +47,24 @@ class House:
         store: BaseStore | None = None,
         deadline_s: float = 30,
         max_runs: int = 64,
+        audit: AuditSink | None = None,
     ) -> None:
         saver = checkpointer or InMemorySaver()
         graph = build_graph(saver)
         self.services = services
         self.history = History(graph, saver, store or InMemoryStore())
         model_for_run = model if callable(model) else lambda: model
-        self.runs = Runs(graph, self.history, services, model_for_run, deadline_s=deadline_s, max_runs=max_runs)
+        self.audit = audit or NoAudit("a test of something else")
+        self.runs = Runs(
+            graph,
+            self.history,
+            services,
+            model_for_run,
+            audit=self.audit,
+            installation=INSTALLATION,
+            deadline_s=deadline_s,
+            max_runs=max_runs,
+        )
         self.presenter = presenter()
 
     async def ask(

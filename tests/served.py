@@ -261,6 +261,7 @@ def api_of(
         knowledge=house.services.knowledge,
         snapshots=house.services.snapshots,
         presenter=house.presenter,
+        audit=house.audit,
         readiness=readiness,
         max_body_bytes=max_body_bytes,
         ping_s=ping_s,

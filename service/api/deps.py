@@ -13,7 +13,7 @@ from service.graph.history import History
 from service.graph.run import Runs
 from service.knowledge.snapshots import Snapshots
 from service.model import ComponentState
-from service.ports import KnowledgeBase
+from service.ports import AuditSink, KnowledgeBase
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +23,7 @@ class ApiState:
     knowledge: KnowledgeBase
     snapshots: Snapshots
     presenter: Presenter
+    audit: AuditSink
     readiness: Callable[[], Awaitable[list[ComponentState]]]
     max_body_bytes: int
     ping_s: float

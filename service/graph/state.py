@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal, TypedDict
 
 from langgraph.channels import UntrackedValue
 
+from service.graph.trail import Trail
 from service.graph.transcript import Transcript
 from service.knowledge.snapshots import Snapshots
 from service.model import Candidate, Delivery, Grade, Scope, Source, StoredSource, Turn, Usage, Verdict
@@ -79,7 +80,7 @@ class Services:
 
 @dataclass(slots=True)
 class Deps:
-    """All that a step may use: the shared services, and this run's own model, scope, usage and transcript."""
+    """All that a step may use: the shared services, and this run's own model, scope, usage, transcript and trail."""
 
     services: Services
     model: AnswerModel
@@ -89,6 +90,7 @@ class Deps:
     delivery: Delivery = "draft"
     scope: Scope = field(default_factory=Scope)
     usage: Usage = field(default_factory=Usage)
+    trail: Trail = field(default_factory=Trail)
 
     @property
     def limits(self) -> Limits:

@@ -34,6 +34,7 @@ async def rerank_vector(state: State, deps: Deps) -> Outcome:
     texts = [candidate.passage.indexed_text for candidate in candidates]
     scores = await deps.services.reranker.scores(state["standalone"], texts)
     scored = [Candidate(c.passage, score) for c, score in zip(candidates, scores, strict=True)]
+    deps.trail.reranked(scored)
     ranked = sorted(scored, key=lambda candidate: -candidate.score)[: deps.limits.top_n]
     return Outcome({"ranked": ranked}, n_in=len(candidates), n_out=len(ranked))
 
