@@ -142,6 +142,13 @@ class AuditSink(Protocol):
         """Raises `AuditUnavailable` where a record could not be written now. Asked before a run begins; no waiting."""
         ...
 
+    async def begin(self, body: Mapping[str, Any]) -> None:
+        """Note a run that begins: `body` becomes its record should the process die before the run ends.
+
+        Raises `AuditUnavailable`.
+        """
+        ...
+
     async def append(self, kind: RecordKind, body: Mapping[str, Any]) -> None:
         """Write one record. Raises `AuditUnavailable` where it is not on disk; the caller may `hold` it then."""
         ...

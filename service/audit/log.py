@@ -18,6 +18,7 @@ from typing import Any, Self, TypeVar
 from service.audit.chain import dumped
 from service.audit.index import Index
 from service.audit.reserve import Reserve
+from service.audit.underway import Underway, forget
 from service.audit.writer import Writer, Written
 from service.errors import AuditDamaged, AuditUnavailable, OperatorError
 from service.model import ComponentState
@@ -43,6 +44,7 @@ class AuditLog:
         self._writer = Writer(folder, segment_bytes)
         self._index = Index(folder)
         self._reserve = Reserve(folder)
+        self._underway = Underway(folder)
         self._held: deque[tuple[RecordKind, Mapping[str, Any]]] = deque()
         self._trouble = ""
         self._again: asyncio.TimerHandle | None = None
@@ -64,10 +66,21 @@ class AuditLog:
     def _begin(self) -> None:
         self._writer.settle()
         self._note_places()
+        self._underway.open()
         try:
             self._reserve.make()
+            self._record_the_lost()
         except OSError as error:
             self._fail(error)
+
+    def _record_the_lost(self) -> None:
+        """Give each run that died with its process its record."""
+        for folder, notes in self._underway.left_behind():
+            for body in notes:
+                if not self._index.has_run(body["run_id"]):
+                    self._append("run", body)
+                    logger.warning("run lost with its process run_id=%s", body["run_id"])
+            forget(folder)
 
     def check(self) -> None:
         trouble = self._trouble or self._no_room()
@@ -81,9 +94,20 @@ class AuditLog:
 
     def _no_room(self) -> str:
         # One system call on a local folder; a file system that hangs would hang the writes as well.
-        disk = os.statvfs(self._folder)
+        try:
+            disk = os.statvfs(self._folder)
+        except OSError as error:
+            return f"the folder cannot be reached ({error.strerror})"
         free = disk.f_bavail * disk.f_frsize
         return "" if free >= self._min_free_bytes else f"{free // 1_000_000} MB free, AUDIT_MIN_FREE_MB asks for more"
+
+    async def begin(self, body: Mapping[str, Any]) -> None:
+        try:
+            async with asyncio.timeout(WRITE_S):
+                await self._in_thread(lambda: self._underway.put(body["run_id"], body))
+        except OSError as error:
+            self._fail(error)
+            raise AuditUnavailable(REFUSED) from error
 
     async def append(self, kind: RecordKind, body: Mapping[str, Any]) -> None:
         try:
@@ -127,6 +151,7 @@ class AuditLog:
         for kind, body in self._held:
             logger.critical("audit record not written kind=%s body=%s", kind, dumped(body))
         self._thread.shutdown(wait=False)
+        self._underway.close()
 
     def _append(self, kind: RecordKind, body: Mapping[str, Any]) -> Written:
         """Write, with the reserved room where the disk is full, and note the place."""
@@ -137,6 +162,8 @@ class AuditLog:
                 raise
             self._trouble = f"the disk is full ({error.strerror})"
             written = self._writer.append(kind, body)
+        if kind == "run":
+            self._underway.drop(body["run_id"])
         self._note_places()
         return written
 

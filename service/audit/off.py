@@ -16,6 +16,9 @@ class NoAudit:
     def check(self) -> None:
         pass
 
+    async def begin(self, body: Mapping[str, Any]) -> None:
+        pass
+
     async def append(self, kind: RecordKind, body: Mapping[str, Any]) -> None:
         pass
 

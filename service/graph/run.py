@@ -47,6 +47,8 @@ CANCELLED = as_failed(Cancelled("The answer was stopped."))
 SHUTDOWN = as_failed(ShuttingDown("The service is restarting. Please ask again in a moment."))
 DEADLINE = as_failed(DeadlineExceeded("The answer took too long and was stopped. Please try again."))
 INTERNAL = as_failed(GatehouseError("Something went wrong on our side. The fault was logged under the run's id."))
+LOST = Failed("lost", "The service died in the middle of this run. What was shown by then is not known.", True, 500)
+"""The ending of a run that left nothing but the note of its beginning."""
 
 STOPS: dict[StoppedBy, Failed] = {
     "person": CANCELLED,
@@ -267,6 +269,7 @@ class Runs:
 
     async def _answer(self, run: Run) -> Done:
         request, deps = run.request, run.deps
+        await self._audit.begin(record_of(run, LOST, self._installation))
         config: RunnableConfig = {**config_of(request.ref), "recursion_limit": recursion_limit(deps.limits)}
         values = request_state(request.question, request.web_search)
         final = await self._graph.ainvoke(values, config, context=deps, durability="exit")
