@@ -18,6 +18,7 @@ NO_FLOOR = 1
 def written(folder: Path, count: int = 10, segment_bytes: int = 10_000_000) -> Path:
     """A log of `count` small records, from run r1 to run r<count>."""
     writer = Writer(folder, segment_bytes)
+    writer.settle()
     for number in range(1, count + 1):
         writer.append("run", {"run_id": f"r{number}", "client": "alice", "thread_key": "k", "text": "word " * 9})
     return folder

@@ -152,7 +152,6 @@ def test_two_processes_on_one_log_interleave_whole_records(tmp_path: Path) -> No
 
 
 def test_the_files_are_for_their_owner_only(tmp_path: Path) -> None:
-    Writer(tmp_path / "audit", BIG).settle()
     written(tmp_path / "audit")
     assert (tmp_path / "audit").stat().st_mode & 0o077 == 0
     assert all(file.stat().st_mode & 0o077 == 0 for file in (tmp_path / "audit").iterdir())
