@@ -78,6 +78,7 @@ class Settings(BaseSettings):
     )
     ANSWER_MAX_TOKENS: int = Field(16_000, ge=64, le=64000, description="Longest answer, a model's thinking included.")
     MODEL_SILENCE_S: float = Field(30, gt=0, le=600, description="Longest gap between two bytes of the model API.")
+    MODEL_TIMEOUT_S: float = Field(150, gt=0, le=3600, description="Time limit of one call to the model API.")
 
     # The wire
     PING_S: float = Field(15, gt=0, le=15, description="Longest silence of a stream before a ping.")

@@ -230,6 +230,7 @@ async def choose_model(settings: Settings, quote: Quote, stack: AsyncExitStack) 
         gate_model=settings.GATE_MODEL,
         max_tokens=settings.ANSWER_MAX_TOKENS,
         gap_timeout_s=settings.MODEL_SILENCE_S,
+        total_timeout_s=settings.MODEL_TIMEOUT_S,
     )
     stack.push_async_callback(claude.aclose)
     if settings.MODEL_FALLBACK == "quote":

@@ -82,7 +82,7 @@ def _passes(body: Mapping[str, Any]) -> Iterator[str]:
 
 def _candidates(one: Mapping[str, Any]) -> Iterator[str]:
     found = one["candidates"]
-    yield f"  {len(found)} passages came back, best first by the reranker:"
+    yield f"  {len(found)} passages came back (the reranker's score, the search's score):"
     ranked = sorted(found, key=lambda c: -1.0 if c["reranked"] is None else c["reranked"], reverse=True)
     for candidate in ranked:
         reranked = "   -  " if candidate["reranked"] is None else f"{candidate['reranked']:.4f}"
@@ -133,11 +133,12 @@ def _drafts(body: Mapping[str, Any]) -> Iterator[str]:
         yield ""
         yield f"Draft (attempt {draft['attempt']}){_oddities(draft)}"
         yield from _text("  ", draft["text"])
+        yield from _forks(body, draft["attempt"], "generate")
         for verdict in body["verdicts"]:
             if verdict["attempt"] == draft["attempt"] and verdict["gate"] != "documents":
                 yield f"  {verdict['gate']}: {verdict['result']} ({verdict['reason']})"
                 yield from _text("    judge", verdict["words"])
-        yield from _forks(body, draft["attempt"], "generate", "reflect")
+        yield from _forks(body, draft["attempt"], "reflect")
 
 
 def _oddities(draft: Mapping[str, Any]) -> str:

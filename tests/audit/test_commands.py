@@ -130,7 +130,7 @@ def test_show_prints_a_route_that_a_reviewer_can_follow(data: Path, tmp_path: Pa
         "Asked by alice at ",
         "Question: How long?",
         "Query: How long? rewritten 1 after 3",
-        "3 passages came back, best first by the reranker:",
+        "3 passages came back (the reranker's score, the search's score):",
         "fail  [VECTOR] p000000000000101",
         "judge: too early 0",
         "=> grade_documents -> rewrite_query: nothing relevant came back, so the query was rewritten",
