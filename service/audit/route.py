@@ -1,6 +1,7 @@
 """A run's record as text that a reviewer can follow: what came back, how it was graded, which way each fork went."""
 
 import textwrap
+import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -45,7 +46,13 @@ def route(records: Sequence[StoredRecord]) -> str:
 
 def printable(line: str) -> str:
     """Text from clients, models and pages, without the control characters that would steer a terminal."""
-    return "".join(c if c.isprintable() or c == " " else c.encode("unicode_escape").decode() for c in line)
+    return "".join(map(_printable, line))
+
+
+def _printable(character: str) -> str:
+    if unicodedata.category(character) == "Zs":
+        return " "
+    return character if character.isprintable() else character.encode("unicode_escape").decode()
 
 
 def _opening(run: StoredRecord) -> Iterator[str]:
