@@ -14,6 +14,7 @@ from service.graph.events import Done, Failed, Terminal
 from service.graph.history import History, config_of
 from service.graph.run import Request, Runs
 from service.graph.state import Services
+from service.installation import installation_of
 from service.llm.quote import Quote, Thresholds
 from service.model import Candidate, ComponentState, Scope
 from service.ports import Reranker
@@ -22,7 +23,7 @@ from service.sample import SAMPLE
 from service.settings import Settings
 from service.threads import ThreadRef
 from service.web.off import NoWeb
-from service.wiring import Store, installation_of, limits_of, load_the_reranker, open_store
+from service.wiring import Store, limits_of, load_the_reranker, open_store
 
 
 class Remembering:
@@ -52,7 +53,7 @@ class House:
         self._services = Services(
             store.knowledge, Remembering(reranker), self.scorer, NoWeb(), store.snapshots, limits_of(settings)
         )
-        self._installation = installation_of(settings, store.embedder, reranker)
+        self._installation = installation_of(settings, self._services.limits, store.embedder.identity, reranker)
         self._found: dict[str, list[Candidate]] = {}
 
     async def run(self, question: Question, thresholds: Thresholds) -> Result:

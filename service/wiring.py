@@ -12,12 +12,10 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
-from urllib.parse import urlsplit
 
 from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 from langgraph.store.sqlite.aio import AsyncSqliteStore
 
-from service.api.app import VERSION
 from service.api.deps import ApiState
 from service.api.present import Presenter
 from service.audit.log import AuditLog
@@ -27,6 +25,7 @@ from service.graph.checkpoints import NewestCheckpoint
 from service.graph.history import History
 from service.graph.run import Runs
 from service.graph.state import Limits, Services
+from service.installation import installation_of
 from service.knowledge.embed import Embedder
 from service.knowledge.ingest import Ingestor
 from service.knowledge.milvus import MilvusKnowledge
@@ -38,9 +37,7 @@ from service.llm.fallback import WithFallback
 from service.llm.quote import Quote
 from service.model import ComponentState
 from service.ports import AnswerModel, AuditSink, Reranker
-from service.record import InstallationRecord
 from service.rerank.choose import load_reranker
-from service.rerank.cross_encoder import CrossEncoderReranker
 from service.rerank.similarity import EmbeddingSimilarity
 from service.serve import listen_url
 from service.settings import Settings
@@ -49,25 +46,6 @@ from service.web.off import NoWeb
 logger = logging.getLogger(__name__)
 
 LEAST_FREE_MB = 100
-
-RECORDED_SETTINGS = (
-    "RETRIEVE_K",
-    "TOP_N",
-    "GRADE_MODE",
-    "MAX_REWRITES",
-    "MAX_REGEN",
-    "ON_UNGROUNDED",
-    "HANDOFF_TEXT",
-    "RUN_DEADLINE_S",
-    "MODEL_PROVIDER",
-    "MODEL_FALLBACK",
-    "ANSWER_MODEL",
-    "GATE_MODEL",
-    "ANSWER_MAX_TOKENS",
-    "EMBEDDING_MODEL",
-    "RERANKER_MODEL",
-)
-"""The settings that can change an answer. None of them is a secret."""
 
 Progress = Callable[[str], None]
 T = TypeVar("T")
@@ -143,7 +121,7 @@ async def open_gatehouse(settings: Settings, progress: Progress, site: Path | No
             services,
             model_for_run,
             audit=audit,
-            installation=installation_of(settings, store.embedder, reranker),
+            installation=installation_of(settings, services.limits, store.embedder.identity, reranker),
             deadline_s=settings.RUN_DEADLINE_S,
             max_runs=settings.MAX_RUNS,
         )
@@ -177,23 +155,6 @@ async def open_audit(settings: Settings, stack: AsyncExitStack) -> AuditLog:
 
 def audit_folder(settings: Settings) -> Path:
     return settings.DATA_DIR / "audit"
-
-
-def installation_of(settings: Settings, embedder: Embedder, reranker: Reranker) -> InstallationRecord:
-    """What each record says of the installation that answered."""
-    every = settings.model_dump(mode="json")
-    chosen = {name: every[name] for name in RECORDED_SETTINGS}
-    # Its host alone: an address may carry a password.
-    chosen["ANTHROPIC_BASE_URL"] = urlsplit(settings.ANTHROPIC_BASE_URL).hostname or ""
-    chosen["supported_at"] = limits_of(settings).supported_at
-    checksum = reranker.sha256 if isinstance(reranker, CrossEncoderReranker) else ""
-    return {
-        "version": VERSION,
-        "embedder": embedder.identity,
-        "reranker": reranker.name,
-        "reranker_sha256": checksum,
-        "settings": chosen,
-    }
 
 
 def load_embedder(settings: Settings) -> Embedder:

@@ -145,6 +145,35 @@ def test_ask_speaks_to_the_running_server(demo: Demo, data_dir: Path) -> None:
     assert "answered:" in asked.stdout
 
 
+def test_the_audit_log_of_a_running_server_is_whole_and_shows_the_route(demo: Demo, data_dir: Path) -> None:
+    run_id = chat(demo.url, QUESTION)[0]["run_id"]
+    verified = gatehouse(data_dir, demo.port, "audit", "verify")
+    assert verified.returncode == 0, verified.stdout + verified.stderr
+    shown = gatehouse(data_dir, demo.port, "audit", "show", run_id)
+    assert f"Question: {QUESTION}" in shown.stdout
+    assert "=> reflect -> finalize" in shown.stdout
+    assert httpx.get(f"{demo.url}/runs/{run_id}").json()["record"]["question"] == QUESTION
+
+
+def test_a_demo_that_is_killed_leaves_a_log_that_verifies_and_starts_again(tmp_path: Path) -> None:
+    killed = Demo(tmp_path / "data", tmp_path / "killed.log")
+    chat(killed.url, QUESTION)
+    with httpx.stream("POST", f"{killed.url}/chat", json={"question": QUESTION}, timeout=60) as response:
+        next(response.iter_lines())
+        killed.process.kill()
+        killed.process.wait(timeout=10)
+    assert gatehouse(tmp_path / "data", killed.port, "audit", "verify").returncode == 0
+    again = Demo(tmp_path / "data", tmp_path / "again.log")
+    try:
+        chat(again.url, QUESTION)
+        exported = gatehouse(tmp_path / "data", again.port, "audit", "export")
+    finally:
+        again.stop()
+    codes = [json.loads(line)["body"]["ending"]["code"] for line in exported.stdout.splitlines()]
+    assert codes in (["", "lost", ""], ["", "", ""])
+    assert gatehouse(tmp_path / "data", again.port, "audit", "verify").returncode == 0
+
+
 def test_a_second_server_on_the_same_store_says_what_to_do(demo: Demo, data_dir: Path) -> None:
     assert demo.process.poll() is None
     second = gatehouse(data_dir, free_port(), "demo")
