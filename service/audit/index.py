@@ -19,7 +19,8 @@ logger = logging.getLogger(__name__)
 INDEX_FILE = "index.db"
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS place (
-    seq INTEGER PRIMARY KEY, kind TEXT, run_id TEXT, client TEXT, thread TEXT, segment TEXT, offset INTEGER, length INTEGER
+    seq INTEGER PRIMARY KEY, kind TEXT, run_id TEXT, client TEXT, thread TEXT,
+    segment TEXT, offset INTEGER, length INTEGER
 );
 CREATE INDEX IF NOT EXISTS by_run ON place (run_id);
 CREATE INDEX IF NOT EXISTS by_thread ON place (thread);
