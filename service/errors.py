@@ -4,25 +4,36 @@
     |-- CallerError              the caller mends the request
     |   |-- InvalidRequest       422
     |   |-- UnknownSkill         422
+    |   |-- Unauthorized         401, no key, or one that is not known
+    |   |-- OriginRefused        403, asked by a page of another site
+    |   |-- HostRefused          400, asked under a name that is not this server's
     |   |-- NotFound             404
     |   |-- BodyTimeout          408, the body did not arrive in time
     |   |-- ThreadBusy           409, try again when the running answer is done
     |   |-- Cancelled            409, the person stopped the run
     |   |-- BodyTooLarge         413
+    |   |-- HeadTooLarge         431
+    |   |-- RateLimited          429, wait as long as Retry-After says
+    |   |-- TooManyRuns          429, wait for an answer of one's own to end
     |   `-- UnsupportedMediaType 415
     |-- OperatorError            the operator mends the installation
     |   |-- EmbeddingMismatch    the collection was built with another embedding model
     |   |-- StoreLocked          another process holds the Milvus Lite store
     |   |-- ModelFilesError      model weights missing or with a wrong checksum
     |   |-- IngestError          a document that cannot be read
-    |   `-- SnapshotFault        the stored pages that an answer would cite are missing or damaged
+    |   |-- SkillFault           a skill's folder that cannot be used
+    |   |-- SnapshotFault        the stored pages that an answer would cite are missing or damaged
+    |   `-- AuditDamaged         the audit log does not end where its head says
     `-- DependencyError          wait and try again
         |-- KnowledgeBaseError   Milvus does not answer
         |-- ModelUnavailable     the model API is down, overloaded or cut the stream
         |-- ModelUnusable        the model answered, but nothing in it can be believed
+        |-- SearchUnavailable    the web's search engine does not answer, or blocks us
+        |-- PageRefused          a web page that may not or could not be fetched
         |-- Overloaded           too many runs at once
         |-- DeadlineExceeded     the run took longer than RUN_DEADLINE_S
         |-- ShuttingDown         the service is being stopped
+        |-- AuditUnavailable     nothing can be recorded, so nothing is answered
         |-- ServerFault          a running server could not answer `gatehouse ask`
         `-- StreamCut            its stream ended without a terminal event
 
@@ -57,6 +68,21 @@ class UnknownSkill(CallerError):
     code = "unknown_skill"
 
 
+class Unauthorized(CallerError):
+    code = "unauthorized"
+    status = 401
+
+
+class OriginRefused(CallerError):
+    code = "origin_not_allowed"
+    status = 403
+
+
+class HostRefused(CallerError):
+    code = "host_not_allowed"
+    status = 400
+
+
 class NotFound(CallerError):
     code = "not_found"
     status = 404
@@ -85,6 +111,23 @@ class BodyTooLarge(CallerError):
     status = 413
 
 
+class HeadTooLarge(CallerError):
+    code = "head_too_large"
+    status = 431
+
+
+class RateLimited(CallerError):
+    code = "rate_limited"
+    status = 429
+    retryable = True
+
+
+class TooManyRuns(CallerError):
+    code = "too_many_runs"
+    status = 429
+    retryable = True
+
+
 class UnsupportedMediaType(CallerError):
     code = "unsupported_media_type"
     status = 415
@@ -111,8 +154,16 @@ class IngestError(OperatorError):
     code = "ingest_failed"
 
 
+class SkillFault(OperatorError):
+    code = "skill_fault"
+
+
 class SnapshotFault(OperatorError):
     code = "snapshot_fault"
+
+
+class AuditDamaged(OperatorError):
+    code = "audit_damaged"
 
 
 class DependencyError(GatehouseError):
@@ -134,6 +185,14 @@ class ModelUnusable(DependencyError):
     status = 502
 
 
+class SearchUnavailable(DependencyError):
+    code = "search_unavailable"
+
+
+class PageRefused(DependencyError):
+    code = "page_refused"
+
+
 class Overloaded(DependencyError):
     code = "overloaded"
 
@@ -145,6 +204,10 @@ class DeadlineExceeded(DependencyError):
 
 class ShuttingDown(DependencyError):
     code = "shutting_down"
+
+
+class AuditUnavailable(DependencyError):
+    code = "audit_unavailable"
 
 
 class ServerFault(DependencyError):

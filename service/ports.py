@@ -1,8 +1,8 @@
 """What the graph needs from the outside world, as protocols. Each has two implementations that ship."""
 
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 from service.model import (
     Candidate,
@@ -16,6 +16,7 @@ from service.model import (
     Usage,
     WebStatus,
 )
+from service.record import RecordedRun, RecordKind
 
 
 class KnowledgeBase(Protocol):
@@ -65,10 +66,10 @@ class Reranker(Protocol):
 
 
 class AnswerModel(Protocol):
-    """The six things a model is asked. `usage` is filled as calls are made, also when they fail.
+    """The seven things a model is asked. `usage` is filled as calls are made, also when they fail.
 
-    Only `condense`, `rewrite` and `answer` raise (`ModelUnavailable`, `ModelUnusable`). `grade` and the judges never
-    raise for a model's fault: what cannot be had or believed is the result `error` (invariant 6).
+    Only `condense`, `web_query`, `rewrite` and `answer` raise (`ModelUnavailable`, `ModelUnusable`). `grade` and the
+    judges never raise for a model's fault: what cannot be had or believed is the result `error` (invariant 6).
     """
 
     @property
@@ -78,8 +79,15 @@ class AnswerModel(Protocol):
         """Return the question so that it stands alone, or unchanged where it already does."""
         ...
 
-    async def grade(self, question: str, passages: Sequence[Passage], usage: Usage) -> list[Grade]:
-        """Grade each passage's relevance with ONE model call; one `Grade` per passage, in order."""
+    async def web_query(self, question: str, tried: str, usage: Usage) -> str:
+        """Return a short query for a public search engine. `tried` is the query of an earlier pass, or ""."""
+        ...
+
+    async def grade(self, question: str, passages: Sequence[Passage], usage: Usage, hint: str = "") -> list[Grade]:
+        """Grade each passage's relevance with ONE model call; one `Grade` per passage, in order.
+
+        `hint` is a skill's word on what matters for its questions: data, which cannot change what a grade is.
+        """
         ...
 
     async def rewrite(self, question: str, tried: str, seen: Sequence[Passage], usage: Usage) -> str:
@@ -87,11 +95,12 @@ class AnswerModel(Protocol):
         ...
 
     def answer(
-        self, question: str, sources: Sequence[Source], feedback: str, usage: Usage
+        self, question: str, sources: Sequence[Source], feedback: str, usage: Usage, instructions: str = ""
     ) -> AsyncGenerator[str, None]:
         """Stream an answer that cites `[[n]]`, or one that opens with `ABSTAIN`.
 
-        `feedback` is the judge's reason against the last draft, "" on the first. The stream that ends normally is a
+        `feedback` is the judge's reason against the last draft, "" on the first. `instructions` are a skill's: data on
+        the form of the answer, which cannot change what may be cited. The stream that ends normally is a
         complete answer. Raises `AnswerCut` at its end when the model stopped for a reason that is no answer,
         `ModelUnavailable` when it never began or broke off.
         """
@@ -118,7 +127,10 @@ class AnswerCut(Exception):
 
 @dataclass(frozen=True, slots=True)
 class WebFindings:
-    """What a web search brought back: the query that left, how it went, and graded-to-be verbatim strips."""
+    """What a web search brought back: the query that left, how it went, and graded-to-be verbatim strips.
+
+    The pages of the strips stand in the snapshots already.
+    """
 
     query: str
     status: WebStatus
@@ -126,9 +138,85 @@ class WebFindings:
     warning: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class WebAsk:
+    """One search. `question` never leaves: it is what strips are ranked by, and what `write` is given, masked.
+
+    `write` words the query, and is called only where one may leave; `sending` is told the exact text before it does.
+    `domains` limits results and every fetch (None is everywhere, an empty set nowhere). `before` is what the pass
+    before brought back: the same query is not sent twice.
+    """
+
+    question: str
+    write: Callable[[str], Awaitable[str]]
+    sending: Callable[[str], None]
+    domains: frozenset[str] | None = None
+    before: WebFindings | None = None
+
+
 class WebSearch(Protocol):
-    async def search(self, question: str) -> WebFindings:
-        """Search and fetch within the budget. Never raises for the web's faults: they are a status."""
+    async def search(self, ask: WebAsk) -> WebFindings:
+        """Search and fetch within the budget. Never raises for the web's faults: they are a status.
+
+        What `write` raises passes through.
+        """
+        ...
+
+    def state(self) -> ComponentState: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Allowance:
+    """What one request left of its client's limit.
+
+    `limit` and `remaining` are requests per window of 60 s; `reset_s` is how long until the oldest of them leaves the
+    window (s): after that one more is allowed.
+    """
+
+    allowed: bool
+    limit: int
+    remaining: int
+    reset_s: float
+
+
+class RateLimiter(Protocol):
+    """At most so many requests of one client in any 60 s (a sliding window, exact at its edges)."""
+
+    async def take(self, client: str) -> Allowance:
+        """Count one request of the client, or refuse it; what is refused is not counted. Never raises."""
+        ...
+
+    def state(self) -> ComponentState: ...
+
+
+class AuditSink(Protocol):
+    """Where a run leaves its record: append-only, and on disk before `append` returns."""
+
+    def check(self) -> None:
+        """Raises `AuditUnavailable` where a record could not be written now. Asked before a run begins; no waiting."""
+        ...
+
+    async def begin(self, body: Mapping[str, Any]) -> None:
+        """Note a run that begins: `body` becomes its record should the process die before the run ends.
+
+        Raises `AuditUnavailable`.
+        """
+        ...
+
+    async def append(self, kind: RecordKind, body: Mapping[str, Any]) -> None:
+        """Write one record. Raises `AuditUnavailable` where it is not on disk; the caller may `hold` it then."""
+        ...
+
+    def hold(self, kind: RecordKind, body: Mapping[str, Any]) -> None:
+        """Keep a record that could not be written, and write it as soon as it can be. `check` refuses until then."""
+        ...
+
+    async def run(self, run_id: str, client: str) -> RecordedRun | None:
+        """Return the client's run, or None: unknown, foreign, and of a thread that was erased after it alike."""
+        ...
+
+    async def runs_of(self, thread_key: str) -> int:
+        """Return how many runs of this thread the log holds."""
         ...
 
     def state(self) -> ComponentState: ...

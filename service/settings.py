@@ -3,13 +3,16 @@
 A value out of bounds, or an unknown key in `.env`, is refused at start. The README's table is generated from here.
 """
 
+from ipaddress import ip_network
 from pathlib import Path
 from typing import Literal
 
-from pydantic import Field, SecretStr, ValidationError, model_validator
+from pydantic import Field, SecretStr, ValidationError, field_validator, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from service.errors import OperatorError
+from service.keys import parse_keys
+from service.model import OnUngrounded
 
 DEFAULT_HANDOFF = "Please ask the practice's knowledge team, who can look further and add what is missing."
 
@@ -25,12 +28,41 @@ class Settings(BaseSettings):
     PUBLIC_URL: str = Field(
         "", pattern=HTTP_ADDRESS_OR_NONE, description="Base of links to this server, where a proxy changes it."
     )
-    DATA_DIR: Path = Field(Path("data"), description="Folder of the store, the threads and the snapshots.")
+    DATA_DIR: Path = Field(
+        Path("data"), description="Folder of the store, the threads, the snapshots and the audit log."
+    )
+    AUDIT_SEGMENT_MB: int = Field(64, ge=1, le=1024, description="Size at which the audit log begins a new file.")
+    AUDIT_MIN_FREE_MB: int = Field(
+        64, ge=8, le=100_000, description="New questions are refused when DATA_DIR's disk has less room."
+    )
+    SKILLS_DIR: Path = Field(Path("skills"), description="Folder of the skills, read at start.")
     MILVUS_URI: str = Field(
         "", pattern=HTTP_ADDRESS_OR_NONE, description="Milvus server; empty means Milvus Lite in DATA_DIR."
     )
     MILVUS_TOKEN: SecretStr = Field(SecretStr(""), description="`user:password` or token of the Milvus server.")
     MILVUS_TIMEOUT_S: float = Field(10, gt=0, le=120, description="Time limit of one call to Milvus.")
+
+    # Who may ask, and how often
+    API_KEYS: str = Field(
+        "", description="Clients and the SHA-256 of their keys, `name:sha256,...`; `gatehouse key NAME` makes one."
+    )
+    ALLOW_ANONYMOUS: bool = Field(
+        False, description="Let in whoever brings no key. Without API_KEYS only a server on loopback does so by itself."
+    )
+    ALLOWED_HOSTS: str = Field(
+        "", description="Names this server is asked under, comma-separated; `*.example.org` too. PUBLIC_URL's is one."
+    )
+    TRUSTED_PROXIES: str = Field(
+        "", description="Addresses or networks whose X-Forwarded-For and -Proto are believed, comma-separated."
+    )
+    SESSION_HOURS: float = Field(12, gt=0, le=720, description="How long a sign-in on the page lasts.")
+    RATE_LIMIT_PER_MINUTE: int = Field(30, ge=1, le=10_000, description="Questions of one client in any 60 s.")
+    MAX_RUNS_PER_CLIENT: int = Field(8, ge=1, le=10_000, description="Answers of one client under way at a time.")
+    REDIS_URL: SecretStr = Field(
+        SecretStr(""), description="`redis://`, `rediss://` or `unix://`: the limit of several processes is kept there."
+    )
+    REDIS_TIMEOUT_S: float = Field(0.25, gt=0, le=2, description="How long a question waits for Redis, once.")
+    CLIENT_KEY: SecretStr = Field(SecretStr(""), description="Key with which `gatehouse ask` asks a running server.")
 
     # Retrieval
     EMBEDDING_MODEL: str = Field(
@@ -45,12 +77,22 @@ class Settings(BaseSettings):
     RETRIEVE_K: int = Field(40, ge=1, le=200, description="Candidates taken from the store.")
     TOP_N: int = Field(6, ge=1, le=20, description="Passages kept after the rerank.")
 
+    # The web
+    WEB_SEARCH_ENABLED: bool = Field(
+        True, description="`false` forbids the web to every request; `true` searches it where a request asks."
+    )
+    WEB_BUDGET_S: float = Field(10, ge=1, le=60, description="Time limit of a web search and its fetches together.")
+    WEB_STRIPS: int = Field(4, ge=1, le=12, description="Extracts of web pages that are graded beside the passages.")
+    WEB_MASK_FILE: str = Field(
+        "", description="File of names and patterns (a text, or `re:` and a pattern, a line) masked in web queries."
+    )
+
     # Gates
     GRADE_MODE: Literal["each", "batch"] = Field("each", description="One model call per passage, or one for all.")
     GRADE_CONCURRENCY: int = Field(6, ge=1, le=32, description="Grading calls of one run at the same time.")
     MAX_REWRITES: int = Field(1, ge=0, le=5, description="Rewrites of the query in one run.")
     MAX_REGEN: int = Field(1, ge=0, le=5, description="Further drafts after one that is not grounded.")
-    ON_UNGROUNDED: Literal["warn", "refuse"] = Field(
+    ON_UNGROUNDED: OnUngrounded = Field(
         "warn", description="When the caps are exhausted: show the draft with a warning, or refuse."
     )
     HANDOFF_TEXT: str = Field(DEFAULT_HANDOFF, max_length=500, description="Whom to ask, said in every refusal.")
@@ -73,6 +115,7 @@ class Settings(BaseSettings):
     )
     ANSWER_MAX_TOKENS: int = Field(16_000, ge=64, le=64000, description="Longest answer, a model's thinking included.")
     MODEL_SILENCE_S: float = Field(30, gt=0, le=600, description="Longest gap between two bytes of the model API.")
+    MODEL_TIMEOUT_S: float = Field(150, gt=0, le=3600, description="Time limit of one call to the model API.")
 
     # The wire
     PING_S: float = Field(15, gt=0, le=15, description="Longest silence of a stream before a ping.")
@@ -85,6 +128,30 @@ class Settings(BaseSettings):
             raise ValueError("MODEL_PROVIDER=claude needs ANTHROPIC_API_KEY or ANTHROPIC_BASE_URL")
         return self
 
+    @field_validator("API_KEYS")
+    @classmethod
+    def keys_are_hashes(cls, text: str) -> str:
+        parse_keys(text)
+        return text
+
+    @field_validator("TRUSTED_PROXIES")
+    @classmethod
+    def proxies_are_networks(cls, text: str) -> str:
+        for word in words_of(text):
+            ip_network(word)
+        return text
+
+    @field_validator("REDIS_URL")
+    @classmethod
+    def redis_is_a_url(cls, url: SecretStr) -> SecretStr:
+        if url.get_secret_value() and not url.get_secret_value().startswith(("redis://", "rediss://", "unix://")):
+            raise ValueError("must begin with redis://, rediss:// or unix://")
+        return url
+
+    def skills_may_be_missing(self) -> bool:
+        """The default folder need not be there; one that was named must be."""
+        return "SKILLS_DIR" not in self.model_fields_set
+
     def milvus_uri(self) -> str:
         return self.MILVUS_URI or str(self.DATA_DIR / "milvus.db")
 
@@ -95,6 +162,11 @@ class Settings(BaseSettings):
 
     def provider_by_key(self) -> Literal["claude", "quote"]:
         return "claude" if self.ANTHROPIC_API_KEY.get_secret_value() or self.ANTHROPIC_BASE_URL else "quote"
+
+
+def words_of(text: str) -> list[str]:
+    """The parts of a comma-separated setting."""
+    return [word.strip() for word in text.split(",") if word.strip()]
 
 
 def load_settings() -> Settings:

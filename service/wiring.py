@@ -18,12 +18,14 @@ from langgraph.store.sqlite.aio import AsyncSqliteStore
 
 from service.api.deps import ApiState
 from service.api.present import Presenter
+from service.entrance import access_of, open_limiter
 from service.errors import OperatorError
 from service.graph.build import build_graph
 from service.graph.checkpoints import NewestCheckpoint
 from service.graph.history import History
 from service.graph.run import Runs
 from service.graph.state import Limits, Services
+from service.installation import installation_of, open_audit
 from service.knowledge.embed import Embedder, packaged_model
 from service.knowledge.ingest import Ingestor
 from service.knowledge.milvus import MilvusKnowledge
@@ -36,13 +38,19 @@ from service.llm.claude import Claude
 from service.llm.fallback import WithFallback
 from service.llm.quote import Quote
 from service.model import ComponentState
-from service.ports import AnswerModel, Reranker
+from service.ports import AnswerModel, AuditSink, RateLimiter, Reranker, WebSearch
 from service.rerank.choose import load_reranker
 from service.rerank.shipped import NAME as SHIPPED
 from service.rerank.shipped import load_shipped
 from service.sample import SAMPLE
 from service.serve import listen_url
 from service.settings import Settings
+from service.skills.registry import Skills
+from service.skills.report import state_of
+from service.web.duckduckgo import DuckDuckGo, WebLimits
+from service.web.engine import DuckDuckGoEngine
+from service.web.fetch import Fetcher, SystemResolver
+from service.web.masking import Masks
 from service.web.off import NoWeb
 
 logger = logging.getLogger(__name__)
@@ -110,12 +118,15 @@ async def open_gatehouse(settings: Settings, progress: Progress, site: Path | No
 
     `site` is a folder to serve under /site/; a store that holds the sample has the sample's pages there in any case.
     """
+    skills = await asyncio.to_thread(Skills.load, settings.SKILLS_DIR, optional=settings.skills_may_be_missing())
     async with AsyncExitStack() as stack:
         store = await stack.enter_async_context(open_store(settings, progress))
         reranker = await timed("loading the reranker", progress, lambda: load_the_reranker(settings))
         checkpointer, listing = await open_threads(settings.DATA_DIR, stack)
         scorer = await asyncio.to_thread(load_the_scorer, settings, reranker)
-        services = Services(store.knowledge, reranker, scorer, NoWeb(), store.snapshots, limits_of(settings))
+        web = open_web(settings, scorer, store.snapshots, stack)
+        services = Services(store.knowledge, reranker, scorer, web, store.snapshots, limits_of(settings))
+        audit = await open_audit(settings, stack)
         model_for_run = await choose_model(settings, Quote(scorer), stack)
         graph = build_graph(checkpointer)
         history = History(graph, checkpointer, listing)
@@ -124,12 +135,16 @@ async def open_gatehouse(settings: Settings, progress: Progress, site: Path | No
             history,
             services,
             model_for_run,
+            audit=audit,
+            installation=installation_of(settings, services.limits, store.embedder.identity, reranker, scorer),
             deadline_s=settings.RUN_DEADLINE_S,
             max_runs=settings.MAX_RUNS,
+            max_runs_per_client=settings.MAX_RUNS_PER_CLIENT,
         )
         stack.push_async_callback(runs.close)
+        limiter = await open_limiter(settings, stack)
         site = site or sample_site(store.registry)
-        api = api_state_of(settings, store, services, runs, history, model_for_run, site)
+        api = api_state_of(settings, store, services, runs, history, audit, model_for_run, skills, limiter, site)
         warn_at_start([reranker.state(), model_for_run().state()])
         yield Gatehouse(store, services, runs, history, api)
 
@@ -179,11 +194,23 @@ def limits_of(settings: Settings) -> Limits:
         top_n=settings.TOP_N,
         grade_mode=settings.GRADE_MODE,
         grade_concurrency=settings.GRADE_CONCURRENCY,
+        web_strips=settings.WEB_STRIPS,
         max_rewrites=settings.MAX_REWRITES,
         max_regen=settings.MAX_REGEN,
         on_ungrounded=settings.ON_UNGROUNDED,
         handoff_text=settings.HANDOFF_TEXT,
     )
+
+
+def open_web(settings: Settings, scorer: Reranker, snapshots: Snapshots, stack: AsyncExitStack) -> WebSearch:
+    """The web, or its absence. Nothing is sent before a request asks. Raises `OperatorError` for the mask file."""
+    if not settings.WEB_SEARCH_ENABLED:
+        return NoWeb()
+    masks = Masks.load(Path(settings.WEB_MASK_FILE)) if settings.WEB_MASK_FILE else Masks()
+    resolver = SystemResolver()
+    stack.callback(resolver.close)
+    limits = WebLimits(budget_s=settings.WEB_BUDGET_S, strips=settings.WEB_STRIPS)
+    return DuckDuckGo(DuckDuckGoEngine(), Fetcher(resolver), masks, scorer, snapshots, limits)
 
 
 async def choose_model(settings: Settings, quote: Quote, stack: AsyncExitStack) -> Callable[[], AnswerModel]:
@@ -197,6 +224,7 @@ async def choose_model(settings: Settings, quote: Quote, stack: AsyncExitStack) 
         gate_model=settings.GATE_MODEL,
         max_tokens=settings.ANSWER_MAX_TOKENS,
         gap_timeout_s=settings.MODEL_SILENCE_S,
+        total_timeout_s=settings.MODEL_TIMEOUT_S,
     )
     stack.push_async_callback(claude.aclose)
     if settings.MODEL_FALLBACK == "quote":
@@ -210,7 +238,10 @@ def api_state_of(
     services: Services,
     runs: Runs,
     history: History,
+    audit: AuditSink,
     model_for_run: Callable[[], AnswerModel],
+    skills: Skills,
+    limiter: RateLimiter,
     site: Path | None,
 ) -> ApiState:
     async def readiness() -> list[ComponentState]:
@@ -220,7 +251,10 @@ def api_state_of(
             services.reranker.state(),
             model_for_run().state(),
             services.web.state(),
+            state_of(skills, lambda source: store.registry.get(source) is not None),
             await history.readiness(),
+            audit.state(),
+            limiter.state(),
             await asyncio.to_thread(storage_state, settings.DATA_DIR),
         ]
 
@@ -230,11 +264,15 @@ def api_state_of(
         knowledge=store.knowledge,
         snapshots=store.snapshots,
         presenter=Presenter(Links(store.registry.base_url, public_url(settings))),
+        audit=audit,
         readiness=readiness,
+        access=access_of(settings),
+        limiter=limiter,
         max_body_bytes=settings.MAX_BODY_BYTES,
         ping_s=settings.PING_S,
         instance=secrets.token_hex(8),
         site=site,
+        skills=skills,
     )
 
 

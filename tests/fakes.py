@@ -23,7 +23,7 @@ from service.model import (
     Turn,
     Usage,
 )
-from service.ports import AnswerCut, AnswerModel, KnowledgeBase, Reranker, WebFindings, WebSearch
+from service.ports import AnswerCut, AnswerModel, KnowledgeBase, Reranker, WebAsk, WebFindings, WebSearch
 
 PASS = Judgement("pass", "fine")
 FAIL = Judgement("fail", "not so")
@@ -47,7 +47,10 @@ def cite_first(sources: Sequence[Source]) -> str:
 
 @dataclass
 class ScriptedModel:
-    """Each script is a function of how often it was asked before; a constant is the usual case."""
+    """Each script is a function of how often it was asked before; a constant is the usual case.
+
+    `advice` is what a skill said to it, by call; `read` are the passages it was given to grade.
+    """
 
     draft: Callable[[int, Sequence[Source]], str | Exception] = lambda _, sources: cite_first(sources)
     grading: Callable[[int, Passage], Grade] = lambda _, __: Grade("pass", "relevant")
@@ -59,6 +62,8 @@ class ScriptedModel:
     name: str = "scripted"
     calls: list[Call] = field(default_factory=list)
     closed: int = 0
+    advice: set[tuple[str, str]] = field(default_factory=set)
+    read: list[Passage] = field(default_factory=list)
 
     async def _asked(self, name: str, asked: str, usage: Usage) -> int:
         usage.call(name)
@@ -74,7 +79,13 @@ class ScriptedModel:
         await self._asked("condense", question, usage)
         return self.condensed(turns, question)
 
-    async def grade(self, question: str, passages: Sequence[Passage], usage: Usage) -> list[Grade]:
+    async def web_query(self, question: str, tried: str, usage: Usage) -> str:
+        count = await self._asked("web_query", f"{question}|{tried}", usage)
+        return f"web words {count + 1}"
+
+    async def grade(self, question: str, passages: Sequence[Passage], usage: Usage, hint: str = "") -> list[Grade]:
+        self.advice.add(("grade", hint))
+        self.read.extend(passages)
         count = await self._asked("grade", question, usage)
         return [self.grading(count, passage) for passage in passages]
 
@@ -83,8 +94,9 @@ class ScriptedModel:
         return f"{question} rewritten {count + 1} after {len(seen)}"
 
     async def answer(
-        self, question: str, sources: Sequence[Source], feedback: str, usage: Usage
+        self, question: str, sources: Sequence[Source], feedback: str, usage: Usage, instructions: str = ""
     ) -> AsyncGenerator[str, None]:
+        self.advice.add(("answer", instructions))
         count = await self._asked("answer", f"{question}|{feedback}", usage)
         said = self.draft(count, sources)
         text = said if isinstance(said, str) else (said.args[1] if len(said.args) > 1 else "")
@@ -147,7 +159,7 @@ def turn(question: str, answer: str = "a", *, standalone: str | None = None) -> 
         "question": question,
         "standalone": question if standalone is None else standalone,
         "web_search": False,
-        "web": {"query": "", "status": "off"},
+        "web": {"query": "", "status": "off", "sent": []},
         "model": "scripted",
         "reranker": "fixed",
         "answer": answer,
@@ -221,12 +233,18 @@ class FixedReranker:
 
 @dataclass
 class ScriptedWeb:
-    findings: WebFindings = field(default_factory=lambda: WebFindings("", "empty"))
-    asked: list[str] = field(default_factory=list)
+    """A web that brings back what it was given, and remembers what it was asked and which queries left."""
 
-    async def search(self, question: str) -> WebFindings:
-        self.asked.append(question)
-        return self.findings
+    findings: WebFindings = field(default_factory=lambda: WebFindings("", "empty"))
+    asked: list[WebAsk] = field(default_factory=list)
+    sent: list[str] = field(default_factory=list)
+
+    async def search(self, ask: WebAsk) -> WebFindings:
+        self.asked.append(ask)
+        query = await ask.write(ask.question)
+        self.sent.append(query)
+        ask.sending(query)
+        return replace(self.findings, query=query)
 
     def state(self) -> ComponentState:
         return ComponentState("web", True, "scripted")

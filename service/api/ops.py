@@ -1,11 +1,18 @@
 """Alive, ready, and what skills there are."""
 
+from typing import Literal
+
 from fastapi import APIRouter, Request, Response
 from pydantic import BaseModel
 
 from service.api.deps import api_state
+from service.model import ComponentState, Kind
+from service.skills.skill import Skill
 
 router = APIRouter()
+
+Allowlist = Literal["all"] | list[str]
+"""`all`, or exactly what is named; an empty list is nothing."""
 
 
 class Alive(BaseModel):
@@ -27,8 +34,26 @@ class Readiness(BaseModel):
     dependencies: list[DependencyItem]
 
 
+class SkillWeb(BaseModel):
+    """Where `allowed` is true a request may ask for the web; what may then be read is `domains`."""
+
+    allowed: bool
+    domains: Allowlist
+
+
+class SkillItem(BaseModel):
+    """A skill: what it is for, what it may read, and the hash of its two files."""
+
+    name: str
+    description: str
+    sources: Allowlist
+    kinds: Allowlist
+    web: SkillWeb
+    sha256: str
+
+
 class SkillList(BaseModel):
-    skills: list[str]
+    skills: list[SkillItem]
 
 
 @router.get("/healthz")
@@ -38,16 +63,41 @@ async def healthz(request: Request) -> Alive:
 
 @router.get("/readyz", responses={503: {"model": Readiness}})
 async def readyz(request: Request, response: Response) -> Readiness:
-    """Each dependency by name. 503 when one without which no answer is possible is away."""
+    """Each dependency by name. 503 when one without which no answer is possible is away.
+
+    The details are for clients: a probe without a key sees names and states only.
+    """
     states = await api_state(request).readiness()
     ready = all(state.ok for state in states)
     if not ready:
         response.status_code = 503
-    items = [DependencyItem.model_validate(state, from_attributes=True) for state in states]
+    items = [shown(state, known=request.state.client is not None) for state in states]
     return Readiness(ready=ready, dependencies=items)
 
 
+def shown(state: ComponentState, *, known: bool) -> DependencyItem:
+    return DependencyItem(
+        name=state.name, ok=state.ok, detail=state.detail if known else "", warning=state.warning if known else ""
+    )
+
+
 @router.get("/skills")
-async def skills() -> SkillList:
-    """No skill ships yet."""
-    return SkillList(skills=[])
+async def skills(request: Request) -> SkillList:
+    """The skills that a question may name."""
+    return SkillList(skills=[skill_item(skill) for skill in api_state(request).skills])
+
+
+def skill_item(skill: Skill) -> SkillItem:
+    scope = skill.scope
+    return SkillItem(
+        name=skill.name,
+        description=skill.description,
+        sources=listed(scope.sources),
+        kinds=listed(scope.kinds),
+        web=SkillWeb(allowed=scope.web, domains=listed(scope.domains)),
+        sha256=skill.sha256,
+    )
+
+
+def listed(allowed: frozenset[str] | frozenset[Kind] | None) -> Allowlist:
+    return "all" if allowed is None else sorted(allowed)

@@ -51,7 +51,7 @@ async def test_a_knowledge_base_that_is_away_is_a_clean_error_and_comes_back(tmp
         assert (await served.answer(thread_id="t")).json()["status"] == "answered"
 
 
-async def test_no_skill_ships_yet(tmp_path: Path) -> None:
+async def test_where_no_skill_is_installed_the_list_is_empty(tmp_path: Path) -> None:
     async with serving(House(services(tmp_path), ScriptedModel())) as served:
         assert (await served.client.get("/skills")).json() == {"skills": []}
 
@@ -122,7 +122,12 @@ def test_every_route_of_the_product_is_published(schema: dict[str, Any]) -> None
         ("/threads/{thread_id}", "patch"),
         ("/threads/{thread_id}", "delete"),
         ("/runs/{run_id}", "delete"),
+        ("/runs/{run_id}", "get"),
+        ("/runs/{run_id}/feedback", "post"),
         ("/sources/{passage_id}", "get"),
+        ("/session", "get"),
+        ("/session", "post"),
+        ("/session", "delete"),
         ("/healthz", "get"),
         ("/readyz", "get"),
         ("/skills", "get"),

@@ -30,7 +30,8 @@ def free_port() -> int:
 
 def environment(data_dir: Path, port: int) -> dict[str, str]:
     kept = {name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ}
-    return {**kept, "DATA_DIR": str(data_dir), "PORT": str(port), "TORCH_THREADS": "1", "COLUMNS": "100"}
+    chosen = {"DATA_DIR": str(data_dir), "PORT": str(port), "TORCH_THREADS": "1", "COLUMNS": "100"}
+    return {**kept, **chosen, "WEB_SEARCH_ENABLED": "false"}  # a test sends nothing outside
 
 
 def gatehouse(data_dir: Path, port: int, *words: str) -> subprocess.CompletedProcess[str]:
@@ -128,13 +129,28 @@ def test_the_page_and_readiness_are_served(demo: Demo) -> None:
     assert {"milvus", "reranker", "model", "web"} <= {item["name"] for item in ready["dependencies"]}
 
 
-def test_the_web_toggle_says_honestly_that_the_web_is_not_available(demo: Demo) -> None:
+def test_the_web_toggle_says_honestly_that_the_operator_has_switched_the_web_off(demo: Demo) -> None:
     response = httpx.post(f"{demo.url}/chat", json={"question": QUESTION, "web_search": True}, timeout=60)
     frames = [json.loads(line[6:]) for line in response.text.splitlines() if line.startswith("data: ")]
     sources = of(frames, "sources")[0]
-    assert sources["web"]["status"] == "unavailable"
-    assert any("not available" in warning for warning in sources["warnings"])
+    assert sources["web"] == {"query": "", "status": "forbidden"}
+    assert any("switched off" in warning for warning in sources["warnings"])
     assert frames[-1]["status"] == "answered"
+
+
+def test_the_shipped_skills_work_on_the_sample(demo: Demo) -> None:
+    names = [skill["name"] for skill in httpx.get(f"{demo.url}/skills").json()["skills"]]
+    assert len(names) == 5
+    frames = chat(demo.url, f"/plain-summary {QUESTION}")
+    assert_grammar(frames, "verified")
+    assert (frames[0]["skill"]["name"], frames[0]["delivery"]) == ("plain-summary", "verified")
+    assert frames[-1]["status"] == "answered"
+    assert {item["label"] for frame in of(frames, "sources") for item in frame["items"]} == {"VECTOR"}
+    thread = frames[0]["thread_id"]
+    assert httpx.get(f"{demo.url}/threads/{thread}").status_code == 404
+    assert httpx.get(f"{demo.url}/threads/{thread}?skill=plain-summary").status_code == 200
+    [state] = [one for one in httpx.get(f"{demo.url}/readyz").json()["dependencies"] if one["name"] == "skills"]
+    assert state["warning"] == ""
 
 
 def test_ask_speaks_to_the_running_server(demo: Demo, data_dir: Path) -> None:
@@ -143,6 +159,16 @@ def test_ask_speaks_to_the_running_server(demo: Demo, data_dir: Path) -> None:
     assert f"asking the server at {demo.url}" in asked.stderr
     assert re.search(r"“.+” \[\[\d+\]\]", asked.stdout, re.DOTALL)
     assert "answered:" in asked.stdout
+
+
+def test_the_audit_log_of_a_running_server_is_whole_and_shows_the_route(demo: Demo, data_dir: Path) -> None:
+    run_id = chat(demo.url, QUESTION)[0]["run_id"]
+    verified = gatehouse(data_dir, demo.port, "audit", "verify")
+    assert verified.returncode == 0, verified.stdout + verified.stderr
+    shown = gatehouse(data_dir, demo.port, "audit", "show", run_id)
+    assert f"Question: {QUESTION}" in shown.stdout
+    assert "=> reflect -> finalize" in shown.stdout
+    assert httpx.get(f"{demo.url}/runs/{run_id}").json()["record"]["question"] == QUESTION
 
 
 def test_a_second_server_on_the_same_store_says_what_to_do(demo: Demo, data_dir: Path) -> None:
@@ -177,6 +203,24 @@ def test_a_second_start_on_another_port_ingests_nothing_and_keeps_threads(
         assert again["items"][0]["citations"][0]["link"].startswith(second.url)
     finally:
         second.stop()
+
+
+def test_a_demo_that_is_killed_leaves_a_log_that_verifies_and_starts_again(data_dir: Path, tmp_path: Path) -> None:
+    killed = Demo(data_dir, tmp_path / "killed.log")
+    with httpx.stream("POST", f"{killed.url}/chat", json={"question": QUESTION}, timeout=60) as response:
+        frames = (json.loads(line[6:]) for line in response.iter_lines() if line.startswith("data: "))
+        run_id = next(frame["run_id"] for frame in frames if frame["type"] == "stage")
+        killed.process.kill()
+        killed.process.wait(timeout=10)
+    assert gatehouse(data_dir, killed.port, "audit", "verify").returncode == 0
+    again = Demo(data_dir, tmp_path / "again.log")
+    try:
+        record = httpx.get(f"{again.url}/runs/{run_id}").json()["record"]
+        assert record["ending"]["code"] in ("lost", "")  # "" where it had ended before the signal came
+        assert chat(again.url, QUESTION)[-1]["status"] == "answered"
+    finally:
+        again.stop()
+    assert gatehouse(data_dir, again.port, "audit", "verify").returncode == 0
 
 
 def test_ask_without_a_server_answers_in_this_process(data_dir: Path) -> None:

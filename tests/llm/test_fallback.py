@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 import pytest
 
 from service.errors import ModelUnavailable, ModelUnusable
-from service.llm.claude import Claude, Patience
+from service.llm.claude import Claude
 from service.llm.fallback import WithFallback
+from service.llm.patience import Patience
 from service.model import ComponentState, Grade, Judgement, Passage, Source, Turn, Usage
 from service.ports import AnswerCut, AnswerModel
 from tests.llm.test_claude import QUESTION, SOURCES, TEXT, TURNS, passage
@@ -45,21 +46,27 @@ class Scripted:
             raise self.fault
         return f"{self.name}: {question}"
 
+    async def web_query(self, question: str, tried: str, usage: Usage) -> str:
+        self._call("web_query", usage, question, tried)
+        if self.fault:
+            raise self.fault
+        return f"{self.name}: {question}"
+
     async def rewrite(self, question: str, tried: str, seen: Sequence[Passage], usage: Usage) -> str:
         self._call("rewrite", usage, question, tried, seen)
         if self.fault:
             raise self.fault
         return f"{self.name}: {question}"
 
-    async def grade(self, question: str, passages: Sequence[Passage], usage: Usage) -> list[Grade]:
-        self._call("grade", usage, question, passages)
+    async def grade(self, question: str, passages: Sequence[Passage], usage: Usage, hint: str = "") -> list[Grade]:
+        self._call("grade", usage, question, passages, hint)
         await asyncio.sleep(0)
         return self.grades
 
     async def answer(
-        self, question: str, sources: Sequence[Source], feedback: str, usage: Usage
+        self, question: str, sources: Sequence[Source], feedback: str, usage: Usage, instructions: str = ""
     ) -> AsyncGenerator[str, None]:
-        self._call("answer", usage, question, sources, feedback)
+        self._call("answer", usage, question, sources, feedback, instructions)
         try:
             for number in range(self.tokens_before_fault if self.fault else 2):
                 yield f"{self.name}{number} "
@@ -111,13 +118,14 @@ async def test_a_primary_that_works_is_never_left() -> None:
 
 CALLS: list[Callable[[WithFallback, Usage], Awaitable[object]]] = [
     lambda model, usage: model.condense(TURNS, "q", usage),
+    lambda model, usage: model.web_query("q", "t", usage),
     lambda model, usage: model.rewrite("q", "t", [], usage),
     lambda model, usage: written(model, usage),
     lambda model, usage: model.grade("q", [passage()], usage),
 ]
 
 
-@pytest.mark.parametrize("call", CALLS, ids=["condense", "rewrite", "answer", "grade"])
+@pytest.mark.parametrize("call", CALLS, ids=["condense", "web_query", "rewrite", "answer", "grade"])
 async def test_the_spare_takes_over_for_the_rest_of_the_run(
     call: Callable[[WithFallback, Usage], Awaitable[object]],
 ) -> None:
@@ -135,7 +143,7 @@ async def test_the_spare_takes_over_for_the_rest_of_the_run(
     assert model.state().detail == "spare"
 
 
-@pytest.mark.parametrize("call", CALLS, ids=["condense", "rewrite", "answer", "grade"])
+@pytest.mark.parametrize("call", CALLS, ids=["condense", "web_query", "rewrite", "answer", "grade"])
 async def test_a_call_repeated_by_the_spare_counts_once(
     call: Callable[[WithFallback, Usage], Awaitable[object]],
 ) -> None:
@@ -224,3 +232,13 @@ async def test_claude_down_for_a_grade_hands_one_run_to_the_spare() -> None:
         assert "".join(await written(next_run)) == TEXT
         assert (run.switched, next_run.switched) == (True, False)
         await claude.aclose()
+
+
+async def test_a_skills_words_reach_the_spare_as_they_reached_the_primary() -> None:
+    run, primary, spare = pair(ModelUnavailable("down"), grades=[Grade("error", "unavailable: down")])
+    await run.grade("q", [passage()], Usage(), "a hint")
+    assert primary.given[-1][-1] == spare.given[-1][-1] == "a hint"
+    run, primary, spare = pair(ModelUnavailable("down"))
+    async with aclosing(run.answer(QUESTION, SOURCES, "", Usage(), "instructions")) as stream:
+        assert [text async for text in stream]
+    assert primary.given[-1][-1] == spare.given[-1][-1] == "instructions"
