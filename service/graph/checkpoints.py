@@ -4,6 +4,9 @@ Each checkpoint holds all turns of its thread, and nothing here goes back in tim
 square of the turns (40 turns: 5.2 MB in 40 checkpoints, 0.3 MB in the last one).
 """
 
+from collections.abc import Sequence
+from typing import Any
+
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import ChannelVersions, Checkpoint, CheckpointMetadata
 from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
@@ -30,3 +33,11 @@ class NewestCheckpoint(AsyncSqliteSaver):
                 )
             await self.conn.commit()
         return stored
+
+    async def aput_writes(
+        self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""
+    ) -> None:
+        """Keeps nothing: these are the steps of a run that was stopped half way, and no run is taken up again.
+
+        LangGraph 1.2.24 would store the untracked values among them too (question, passages, web findings).
+        """

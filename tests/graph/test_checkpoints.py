@@ -1,0 +1,46 @@
+"""What stands on disk of a thread: its turns, once, and nothing of a run that did not end."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from service.graph.checkpoints import NewestCheckpoint
+from service.graph.run import Request
+from service.threads import ThreadRef
+from tests.api.stalling import PHASES, stalling
+from tests.running import House
+
+
+def on_disk(folder: Path) -> bytes:
+    return b"".join(path.read_bytes() for path in folder.glob("threads.db*"))
+
+
+@pytest.mark.parametrize("phase", PHASES)
+async def test_a_run_that_is_stopped_leaves_nothing_in_the_file(tmp_path: Path, phase: str) -> None:
+    services, model, stall = stalling(tmp_path)
+    file = tmp_path / "threads.db"
+    async with NewestCheckpoint.from_conn_string(str(file)) as saver:
+        await saver.setup()
+        house = House(services, model, checkpointer=saver)
+        await house.ask("How long must record 1 be kept?")
+        run = house.runs.start(Request(ThreadRef("alice", "t1"), f"SECRET stall in {phase}"))
+        events = run.events()
+        async for _ in events:
+            if stall.reached:
+                run.stop()
+        async with saver.conn.execute("SELECT count(*) FROM writes") as cursor:
+            assert await cursor.fetchone() == (0,)
+    assert b"SECRET" not in await asyncio.to_thread(on_disk, tmp_path)
+
+
+async def test_a_thread_of_many_turns_has_one_checkpoint(tmp_path: Path) -> None:
+    services, model, _ = stalling(tmp_path)
+    async with NewestCheckpoint.from_conn_string(str(tmp_path / "threads.db")) as saver:
+        await saver.setup()
+        house = House(services, model, checkpointer=saver)
+        for _ in range(3):
+            await house.ask()
+        async with saver.conn.execute("SELECT count(*) FROM checkpoints") as cursor:
+            assert await cursor.fetchone() == (1,)
+        assert len((await house.history.state(ThreadRef("alice", "t1")))["turns"]) == 3
