@@ -6,10 +6,21 @@ from pathlib import Path
 import pytest
 
 from service.graph.checkpoints import NewestCheckpoint
-from service.graph.run import Request
+from service.graph.events import Failed
+from service.graph.run import Request, Run
 from service.threads import ThreadRef
-from tests.api.stalling import PHASES, stalling
+from tests.api.stalling import PHASES, Stall, stalling
 from tests.running import House
+
+
+async def stop_in_the_stall(run: Run, stall: Stall) -> None:
+    for _ in range(1000):
+        if stall.reached:
+            break
+        await asyncio.sleep(0.01)
+    # What runs beside the stalled step has ended by then: its writes are what LangGraph would store.
+    await asyncio.sleep(0.05)
+    run.stop()
 
 
 def on_disk(folder: Path) -> bytes:
@@ -25,10 +36,10 @@ async def test_a_run_that_is_stopped_leaves_nothing_in_the_file(tmp_path: Path, 
         house = House(services, model, checkpointer=saver)
         await house.ask("How long must record 1 be kept?")
         run = house.runs.start(Request(ThreadRef("alice", "t1"), f"SECRET stall in {phase}"))
-        events = run.events()
-        async for _ in events:
-            if stall.reached:
-                run.stop()
+        stopping = asyncio.create_task(stop_in_the_stall(run, stall))
+        told = [told async for told in run.events()]
+        await stopping
+        assert isinstance(told[-1].event, Failed)
         async with saver.conn.execute("SELECT count(*) FROM writes") as cursor:
             assert await cursor.fetchone() == (0,)
     assert b"SECRET" not in await asyncio.to_thread(on_disk, tmp_path)
