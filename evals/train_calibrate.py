@@ -18,7 +18,7 @@ import typer
 
 from evals.metrics import auc, calibration_error, interval, mean, ndcg_at, recall_at, reliability
 from evals.near_miss import Seen, Shelf, probes, see
-from evals.train_low_rank import replace_file
+from evals.train_low_rank import replace_file, write_checksums
 from service.knowledge.embed import packaged_model
 from service.knowledge.tuned import load_tuned
 from service.llm.mismatch import mismatch
@@ -143,20 +143,24 @@ def report(seen: Sequence[Seen], shelf: Shelf) -> dict[str, Any]:
     return rows
 
 
+def save_calibration(weights: Path, fitted: dict[str, Any]) -> None:
+    path = weights.with_suffix(".calibration.json")
+    replace_file(path, (json.dumps(fitted) + "\n").encode())
+    write_checksums(weights, path)
+
+
 def main(
     weights: Annotated[Path, typer.Argument(help="The adapter.")],
     embedder: Annotated[Path | None, typer.Option(help="Adapter of the embedder that searches.")] = None,
     threads: Annotated[int, typer.Option(help="Threads of torch.")] = 1,
 ) -> None:
-    path = weights.with_suffix(".calibration.json")
-    replace_file(path, b'{"slope": 1.0, "offset": 0.0}\n')
     shelf = Shelf(load_tuned(threads=threads, adapter=embedder))
-    reranker = load_shipped(packaged_model(), threads=threads, max_concurrent=1, weights=weights)
+    reranker = load_shipped(packaged_model(), threads=threads, max_concurrent=1, weights=weights, calibration=(1, 0))
     asked = [probe for probe in probes() if probe.split in ("dev", "report")]
     seen = asyncio.run(see(shelf, reranker, asked, CANDIDATES))
     slope, offset = fit(*pairs_of([item for item in seen if item.probe.split == "dev"]))
     fitted = {"slope": round(slope, 5), "offset": round(offset, 5), "fitted_on": "development half of the samples"}
-    replace_file(path, (json.dumps(fitted) + "\n").encode())
+    save_calibration(weights, fitted)
     scaled = [
         Seen(item.probe, item.found, [calibrated(s, slope, offset) for s in item.scores], item.relevant)
         for item in seen

@@ -69,9 +69,14 @@ def save_adapter(model: nn.Module, scale: float, weights: Path) -> str:
     tensors = {name: tensor.half().contiguous() for name, tensor in adapter_tensors(model)}
     content = save(tensors, metadata={"adapter": json.dumps({"scale": scale})})
     replace_file(weights, content)
-    digest = hashlib.sha256(content).hexdigest()
-    replace_file(weights.with_suffix(".sha256"), f"{digest}  {weights.name}\n".encode())
-    return digest
+    write_checksums(weights)
+    return hashlib.sha256(content).hexdigest()
+
+
+def write_checksums(weights: Path, *others: Path) -> None:
+    """Write `<name>.sha256` for the adapter and what ships beside it, as `sha256sum` does."""
+    lines = [f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {path.name}\n" for path in (weights, *others)]
+    replace_file(weights.with_suffix(".sha256"), "".join(lines).encode())
 
 
 def replace_file(path: Path, content: bytes) -> None:

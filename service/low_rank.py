@@ -26,14 +26,19 @@ def read_adapter(weights: Path) -> tuple[dict[str, "torch.Tensor"], float]:
     from safetensors import SafetensorError, safe_open
 
     try:
-        expected = weights.with_suffix(".sha256").read_text(encoding="ascii").split()[0]
-        if sha256_of_file(weights) != expected:
+        if sha256_of_file(weights) != checksums(weights)[weights.name]:
             raise ModelFilesError(f"The adapter {weights.name} is not the one that was shipped (SHA-256 differs).")
         with safe_open(weights, framework="pt") as file:
             metadata = json.loads((file.metadata() or {})["adapter"])
             return {name: file.get_tensor(name).float() for name in file.keys()}, float(metadata["scale"])  # noqa: SIM118
     except (OSError, IndexError, KeyError, ValueError, SafetensorError) as error:
         raise ModelFilesError(f"The adapter {weights.name} cannot be read: install Gatehouse again.") from error
+
+
+def checksums(weights: Path) -> dict[str, str]:
+    """Return the SHA-256 of each file that `<name>.sha256` lists, by name. Raises `OSError` or `ValueError`."""
+    lines = weights.with_suffix(".sha256").read_text(encoding="ascii").splitlines()
+    return {name: digest for digest, name in (line.split() for line in lines)}
 
 
 def merge_adapter(module: "torch.nn.Module", tensors: dict[str, "torch.Tensor"], scale: float) -> None:

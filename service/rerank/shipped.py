@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from service.errors import ModelFilesError
-from service.low_rank import merge_adapter, read_adapter
+from service.low_rank import checksums, merge_adapter, read_adapter
 from service.rerank.cross_encoder import CrossEncoderReranker
-from service.weights import load_weights
+from service.weights import load_weights, sha256_of_file
 
 if TYPE_CHECKING:
     from sentence_transformers import CrossEncoder
@@ -27,8 +27,17 @@ MAX_TOKENS = 320
 """A passage of the longest kind (256) and a question; the base reads up to 512."""
 
 
-def load_shipped(base: Path, *, threads: int, max_concurrent: int, weights: Path = WEIGHTS) -> CrossEncoderReranker:
+def load_shipped(
+    base: Path,
+    *,
+    threads: int,
+    max_concurrent: int,
+    weights: Path = WEIGHTS,
+    calibration: tuple[float, float] | None = None,
+) -> CrossEncoderReranker:
     """Load the adapter onto the base in folder `base`. Blocks for seconds.
+
+    `calibration` is (slope, offset) for the logits; by default it is the one that was shipped.
 
     Raises `ModelFilesError` for weights that are missing, altered or made for another base.
     """
@@ -36,7 +45,7 @@ def load_shipped(base: Path, *, threads: int, max_concurrent: int, weights: Path
 
     torch.set_num_threads(threads)
     tensors, scale = read_adapter(weights)
-    slope, offset = calibration_of(weights)
+    slope, offset = calibration or calibration_of(weights)
     tensors["classifier.weight"] = slope * tensors["classifier.weight"]
     tensors["classifier.bias"] = slope * tensors["classifier.bias"] + offset
     model = load_weights(str(base), _without_a_head)
@@ -49,6 +58,8 @@ def calibration_of(weights: Path) -> tuple[float, float]:
     """Return (slope, offset) for the logits, from `<name>.calibration.json`. Raises `ModelFilesError`."""
     path = weights.with_suffix(".calibration.json")
     try:
+        if sha256_of_file(path) != checksums(weights)[path.name]:
+            raise ModelFilesError(f"The calibration {path.name} is not the one that was shipped (SHA-256 differs).")
         found = json.loads(path.read_text(encoding="utf-8"))
         return float(found["slope"]), float(found["offset"])
     except (OSError, KeyError, TypeError, ValueError) as error:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from evals.train_low_rank import write_checksums
 from service.errors import ModelFilesError
 from service.knowledge.embed import packaged_model
 from service.rerank.cross_encoder import CrossEncoderReranker
@@ -29,8 +30,17 @@ def test_the_shipped_files_are_small_enough_to_live_in_the_repository() -> None:
 
 
 def test_a_calibration_that_is_no_number_is_refused(copied: Path) -> None:
-    copied.with_suffix(".calibration.json").write_text(json.dumps({"slope": None, "offset": 0}))
-    with pytest.raises(ModelFilesError, match="calibration"):
+    path = copied.with_suffix(".calibration.json")
+    path.write_text(json.dumps({"slope": None, "offset": 0}))
+    write_checksums(copied, path)
+    with pytest.raises(ModelFilesError, match="cannot be read"):
+        calibration_of(copied)
+
+
+def test_a_calibration_that_is_not_the_shipped_one_is_refused(copied: Path) -> None:
+    assert calibration_of(copied) == calibration_of(WEIGHTS)
+    copied.with_suffix(".calibration.json").write_text(json.dumps({"slope": 1, "offset": 0}))
+    with pytest.raises(ModelFilesError, match="SHA-256"):
         calibration_of(copied)
 
 
