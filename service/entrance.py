@@ -20,6 +20,11 @@ HOW_TO_OPEN = (
     "or set ALLOW_ANONYMOUS=true to let everybody in who can reach it."
 )
 
+BAD_REDIS_URL = (
+    "REDIS_URL cannot be read. Write it as redis://:PASSWORD@HOST:PORT/0,"
+    " and percent-encode what is no letter or digit in the password (/ is %2F, # is %23, @ is %40)."
+)
+
 
 def check_identity(settings: Settings) -> None:
     """Raises `OperatorError` where a server that others can reach would let everybody in without anyone saying so."""
@@ -31,6 +36,9 @@ def check_identity(settings: Settings) -> None:
         raise OperatorError(HOW_TO_OPEN.format(why="TRUSTED_PROXIES is set"))
     if settings.PUBLIC_URL and not is_loopback(urlsplit(settings.PUBLIC_URL).hostname or ""):
         raise OperatorError(HOW_TO_OPEN.format(why=f"PUBLIC_URL={settings.PUBLIC_URL}"))
+    for name in words_of(settings.ALLOWED_HOSTS):
+        if not is_loopback(name.lower()):
+            raise OperatorError(HOW_TO_OPEN.format(why=f"ALLOWED_HOSTS names {name}"))
 
 
 def is_loopback(host: str) -> bool:
@@ -60,8 +68,9 @@ async def open_limiter(settings: Settings, stack: AsyncExitStack) -> RateLimiter
         return own
     try:
         shared = RedisWindow(url, settings.RATE_LIMIT_PER_MINUTE, settings.REDIS_TIMEOUT_S)
-    except ValueError as error:
-        raise OperatorError(f"REDIS_URL cannot be read: {error}") from None
+    except ValueError:
+        # The error's own text quotes the URL, and with it the password.
+        raise OperatorError(BAD_REDIS_URL) from None
     stack.push_async_callback(shared.aclose)
     limiter = WithFallback(shared, own, RedisAway)
     stack.push_async_callback(limiter.aclose)

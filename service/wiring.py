@@ -279,7 +279,8 @@ def api_state_of(
 def make_data_dir(folder: Path) -> None:
     """Raises `OperatorError` where DATA_DIR cannot be a folder that this process writes to."""
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        # It holds what people asked: a folder that we make is for its owner only.
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder):
             pass
     except OSError as error:

@@ -31,6 +31,10 @@ def test_a_server_on_loopback_needs_no_key(host: str) -> None:
     assert access_of(Settings(HOST=host)).anonymous
 
 
+def test_other_names_for_loopback_need_no_key() -> None:
+    check_identity(Settings(ALLOWED_HOSTS="localhost, LocalHost,127.0.0.1, ::1", PUBLIC_URL="http://localhost:8000"))
+
+
 OPEN = [
     {"HOST": "0.0.0.0"},
     {"HOST": "::"},
@@ -38,6 +42,9 @@ OPEN = [
     {"HOST": "gatehouse.test"},
     {"TRUSTED_PROXIES": "127.0.0.1"},
     {"PUBLIC_URL": "https://gatehouse.test"},
+    {"ALLOWED_HOSTS": "gatehouse.test"},
+    {"ALLOWED_HOSTS": "localhost, *.gatehouse.test"},
+    {"ALLOWED_HOSTS": "192.0.2.1", "PUBLIC_URL": "http://localhost:8000"},
     {"HOST": "0.0.0.0", "API_KEYS": " , "},
 ]
 
@@ -122,7 +129,9 @@ async def test_the_limiter_is_this_processs_own_without_a_redis_and_falls_back_t
         assert "hidden" not in caplog.text + repr(shared.state()) + repr(Settings(REDIS_URL=url))
 
 
-async def test_a_redis_url_that_cannot_be_read_is_refused_at_start() -> None:
+@pytest.mark.parametrize("url", ["redis://127.0.0.1:hidden/0", "redis://:hidden/word@127.0.0.1:6379/0"])
+async def test_a_redis_url_that_cannot_be_read_is_refused_at_start_without_its_password(url: str) -> None:
     async with AsyncExitStack() as stack:
-        with pytest.raises(OperatorError, match="REDIS_URL"):
-            await open_limiter(Settings(REDIS_URL="redis://127.0.0.1:port/0"), stack)
+        with pytest.raises(OperatorError, match=r"REDIS_URL[\s\S]*percent-encode") as refused:
+            await open_limiter(Settings(REDIS_URL=url), stack)
+    assert "hidden" not in str(refused.value)

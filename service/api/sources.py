@@ -51,8 +51,8 @@ async def read_source(
 ) -> Response:
     """The page as it was read when the passage was cited, also after the index has moved on.
 
-    Any client may open what the index holds. Pages from the web, and those that have left the index, are shown to the
-    clients whose answers showed them.
+    Any client may open what the index holds now. Pages from the web, and versions that have left the index, are shown
+    to the clients whose answers showed them.
     """
     api = api_state(request)
     snapshot = await snapshot_of(api, client_of(request), passage_id, v)
@@ -67,9 +67,9 @@ async def snapshot_of(api: ApiState, client: str, passage_id: str, sha256: str) 
     """Raises `NotFound`, before anything is read: a foreign snapshot takes as long as an unknown one."""
     if not sha256 or not await was_shown(api, client, passage_id, sha256):
         passage = await api.knowledge.get(passage_id)
-        if passage is None:
+        if passage is None or sha256 not in ("", passage.sha256):
             raise NotFound(NOT_FOUND)
-        sha256 = sha256 or passage.sha256
+        sha256 = passage.sha256
     snapshot = await asyncio.to_thread(api.snapshots.get, sha256)
     if snapshot is None or passage_id not in snapshot.spans:
         raise NotFound(NOT_FOUND)

@@ -36,9 +36,11 @@ class Index:
         self._file = folder / INDEX_FILE
 
     def catch_up(self) -> None:
-        """Read what the log holds after the last record in the table. Blocks."""
+        """Read what the log holds after the last record in the table. Blocks; raises `OSError` or `sqlite3.Error`."""
         try:
             self._catch_up()
+        except sqlite3.OperationalError:  # a full disk or a lock: the table itself is sound
+            raise
         except sqlite3.DatabaseError as error:
             logger.warning("index of the audit log made anew: %s", error)
             for file in self._folder.glob(f"{INDEX_FILE}*"):

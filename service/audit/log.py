@@ -18,6 +18,7 @@ from typing import Any, Self, TypeVar
 
 from service.audit.chain import dumped
 from service.audit.index import Index
+from service.audit.lock import locked
 from service.audit.reserve import Reserve
 from service.audit.underway import Underway, forget
 from service.audit.writer import Writer, Written
@@ -31,6 +32,7 @@ NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 WRITE_S = 10.0
 """Longest wait for a record to be on disk. A disk that takes longer is treated as one that is away."""
 AGAIN_S = 2.0
+WAITING = "a record is waiting to be written"
 REFUSED = "The answer could not be recorded, so it is not given. Please try again in a moment."
 
 T = TypeVar("T")
@@ -75,16 +77,22 @@ class AuditLog:
             self._fail(error)
 
     def _record_the_lost(self) -> None:
-        """Give each run that died with its process its record."""
-        for folder, notes in self._underway.left_behind():
-            for body in notes:
-                if not self._index.has_run(body["run_id"]):
-                    self._append("run", body)
-                    logger.warning("run lost with its process run_id=%s", body["run_id"])
-            forget(folder)
+        """Give each run that died with its process its record. Processes that start together take turns."""
+        with locked(self._underway.folder):
+            for folder, notes in self._underway.left_behind():
+                for body in notes:
+                    if not self._is_recorded(body["run_id"]):
+                        self._append("run", body)
+                        logger.warning("run lost with its process run_id=%s", body["run_id"])
+                forget(folder)
+
+    def _is_recorded(self, run_id: str) -> bool:
+        """Raises `OSError` or `sqlite3.Error` where that cannot be known: an index that is behind may not know it."""
+        self._index.catch_up()
+        return self._index.has_run(run_id)
 
     def check(self) -> None:
-        trouble = self._trouble or self._no_room()
+        trouble = self._in_trouble() or self._no_room()
         if trouble:
             self._try_again_soon(0)
             logger.warning("run refused: audit: %s", trouble)
@@ -92,6 +100,10 @@ class AuditLog:
                 "Nothing can be recorded at the moment, so nothing is answered. Please try again later, and tell the "
                 "operator: /readyz says why."
             )
+
+    def _in_trouble(self) -> str:
+        # Of its own accord a held record is trouble: the thread may clear `_trouble` while the loop holds one.
+        return self._trouble or (WAITING if self._held else "")
 
     def _no_room(self) -> str:
         # One system call on a local folder; a file system that hangs would hang the writes as well.
@@ -120,7 +132,7 @@ class AuditLog:
 
     def hold(self, kind: RecordKind, body: Mapping[str, Any]) -> None:
         self._held.append((kind, body))
-        self._trouble = self._trouble or "a record is waiting to be written"
+        self._trouble = self._trouble or WAITING
         self._try_again_soon(AGAIN_S)
 
     async def run(self, run_id: str, client: str) -> RecordedRun | None:
@@ -137,7 +149,7 @@ class AuditLog:
         return await asyncio.to_thread(self._index.runs_of, thread_key)
 
     def state(self) -> ComponentState:
-        trouble = self._trouble or self._no_room()
+        trouble = self._in_trouble() or self._no_room()
         if trouble:
             self._try_again_soon(0)
         return ComponentState("audit", not trouble, trouble or f"writing to {self._folder.name}/")
@@ -180,14 +192,14 @@ class AuditLog:
             while self._held:
                 kind, body = self._held[0]
                 # A write that was given up as too slow may have ended well after all.
-                if kind != "run" or not self._index.has_run(body["run_id"]):
+                if kind != "run" or not self._is_recorded(body["run_id"]):
                     self._append(kind, body)
                 self._held.popleft()
             self._reserve.make()
         except (OSError, AuditDamaged, sqlite3.Error) as error:
             self._fail(error)
         else:
-            self._trouble = ""
+            self._trouble = WAITING if self._held else ""
 
     def _fail(self, error: Exception) -> None:
         said = (error.strerror or str(error)) if isinstance(error, OSError) else str(error)
@@ -195,7 +207,7 @@ class AuditLog:
         logger.error("audit log cannot be written: %s", self._trouble)
 
     def _try_again_soon(self, delay_s: float) -> None:
-        if self._again is None and self._trouble:
+        if self._again is None and self._in_trouble():
             self._again = asyncio.get_running_loop().call_later(delay_s, self._start_recovery)
 
     def _start_recovery(self) -> None:

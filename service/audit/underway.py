@@ -10,6 +10,7 @@ import json
 import os
 import secrets
 import shutil
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -19,21 +20,30 @@ from service.audit.chain import dumped
 
 OWNED = "owned"
 """A file in each process's folder that it holds a lock on while it lives: process numbers are used again."""
+UNFINISHED = "."
+"""Begins the name of a folder that is being made. It holds no notes yet."""
+UNFINISHED_S = 86_400.0
+"""Age at which such a folder is one whose process died in making it."""
 
 
 class Underway:
     """This process's notes, in a folder of its own under the log's."""
 
     def __init__(self, folder: Path) -> None:
-        self._all = folder / "underway"
-        self._mine = self._all / secrets.token_hex(8)
+        self.folder = folder / "underway"
+        self._mine = self.folder / secrets.token_hex(8)
         self._owned = -1
 
     def open(self) -> None:
-        """Raises `OSError`."""
-        self._mine.mkdir(mode=0o700, parents=True)
-        self._owned = os.open(self._mine / OWNED, os.O_RDWR | os.O_CREAT, 0o600)
+        """Make the folder, locked before it has its name: unlocked it would pass for a dead process's.
+
+        Raises `OSError`.
+        """
+        unfinished = self.folder / f"{UNFINISHED}{self._mine.name}"
+        unfinished.mkdir(mode=0o700, parents=True)
+        self._owned = os.open(unfinished / OWNED, os.O_RDWR | os.O_CREAT, 0o600)
         fcntl.flock(self._owned, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        unfinished.rename(self._mine)
 
     def close(self) -> None:
         """Leave no folder behind; notes of runs that have no record yet stay for the next process."""
@@ -55,8 +65,10 @@ class Underway:
 
     def left_behind(self) -> Iterator[tuple[Path, list[dict[str, Any]]]]:
         """Yield each dead process's folder with its notes; the caller removes it once they are in the log."""
-        for folder in sorted(self._all.iterdir()) if self._all.is_dir() else []:
-            if folder != self._mine and folder.is_dir() and not is_owned(folder):
+        for folder in sorted(self.folder.iterdir()) if self.folder.is_dir() else []:
+            if folder.name.startswith(UNFINISHED):
+                forget_if_old(folder)
+            elif folder != self._mine and folder.is_dir() and not is_owned(folder):
                 yield folder, [note for file in sorted(folder.glob("*.json")) if (note := read_note(file))]
 
 
@@ -81,6 +93,12 @@ def read_note(file: Path) -> dict[str, Any] | None:
         return note if isinstance(note.get("run_id"), str) else None
     except (OSError, ValueError, AttributeError):
         return None
+
+
+def forget_if_old(unfinished: Path) -> None:
+    with suppress(FileNotFoundError):  # it has its name by now
+        if time.time() - unfinished.stat().st_mtime > UNFINISHED_S:
+            forget(unfinished)
 
 
 def forget(folder: Path) -> None:

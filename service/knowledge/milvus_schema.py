@@ -105,7 +105,7 @@ def _check_record(described: dict[str, Any], collection: str, expected: dict[str
         found = {}
     if found == expected:
         return
-    way_out = "ingest again into a new collection (another DATA_DIR or collection name)"
+    way_out = "ingest again into a new collection (another DATA_DIR)"
     if not isinstance(found, dict) or found.get("layout") != expected["layout"]:
         raise EmbeddingMismatch(f"The collection {collection!r} has not this version's layout: {way_out}.")
     raise EmbeddingMismatch(

@@ -54,6 +54,11 @@ def coverage(question: str, text: str) -> float:
     return len(asked & set(terms(text))) / len(asked) if asked else 0.0
 
 
+def is_vague(question: str) -> bool:
+    """Whether a question has fewer than two terms that carry meaning."""
+    return len(set(terms(question))) < 2
+
+
 def names(question: str) -> set[str]:
     """The figures, dates and identifiers of a question ("2031", "out-2", "15,000"): what has a digit in it.
 

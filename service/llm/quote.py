@@ -78,6 +78,8 @@ class Quote:
         absent = lexical.names(question) - set(lexical.words(text))
         if absent:
             return Grade("fail", f"does not name {', '.join(sorted(absent))}")
+        if lexical.is_vague(question) and not lexical.coverage(question, text):
+            return Grade("fail", "shares no word with a question that names nothing else")
         wrong = mismatch(question, text)
         if wrong:
             return Grade("fail", wrong)
@@ -120,7 +122,12 @@ class Quote:
         sources: Sequence[Source],
         usage: Usage,  # noqa: ARG002
     ) -> Judgement:
-        """Does the best of the passages that are quoted answer? A quote is read in its passage, below its headings."""
+        """Does the best of the passages that are quoted answer? A quote is read in its passage, below its headings.
+
+        A greeting, a letter or a single word asks for nothing that a passage could be held against.
+        """
+        if lexical.is_vague(question):
+            return Judgement("fail", "the question names too little to be answered")
         quoted = [source.passage.indexed_text for source in sources if f"[[{source.n}]]" in answer]
         score = max(await self.evidence(question, quoted), default=0.0)
         words = f"evidence {score:.2f}, needs {self._at.answers}"

@@ -16,10 +16,39 @@ MAX_FILE_BYTES = 1_000_000
 REGEX = "re:"
 
 # Every repetition is bounded: a question of 8,000 characters made for it must not keep the process busy.
-_NAME = r"(?:[A-ZÀ-ÖØ-Þ][\w'’-]{0,40}[a-zß-öø-ÿ]\b|[A-ZÀ-ÖØ-Þ]\b\.?)"
-_NAMES = rf"{_NAME}(?:\s+(?:(?:de|del|di|la|van|von|der|den|bin|al)\s+)*{_NAME}){{0,3}}"
+# Where the case of the letters does not tell a name from the sentence around it, one of these words ends the name.
+_STOP_LIST = """
+a an the this that these those any all some no not our their its his her my your he she it they we you i
+and or but if as of to in on at by for from with without under over into about after before against between than so
+is are was were be been being am has have had do does did can could may might must shall should will would cannot
+who whom whose which what when where why how whether because while also now still already only just
+need needs want wants wish wishes ask asks asked open opens opened hold holds held keep keeps kept make makes made
+pay pays paid owe owes owed give gives gave get gets got take takes took buy buys bought sell sells sold
+send sends sent receive receives received transfer transfers transferred move moves moved close closes closed
+apply applies applied claim claims claimed complain complains complained consent consents consented sign signs signed
+qualify qualifies count counts become becomes became act acts acted say says said tell tells told live lives lived
+work works worked invest invests invested trade trades traded withdraw withdraws cancel cancels cancelled
+require requires required request requests requested leave leaves left use uses used see go goes went
+client clients customer customers account accounts money rule rules
+"""
+_PUBLIC_LIST = """
+EU EEA UK US USA GBP EUR USD FCA PRA FSA FOS FSCS ESMA EBA SEC CASS COBS SYSC PRIN PERG DISP MCOB ICOBS PRU SUP MAR
+FSMA AML KYC CDD EDD PEP GDPR DORA EMIR MIFID MIFIR UCITS AIFM AIFMD PSD EMD FATF ISIN LEI IBAN BIC ETF ISA SIPP
+"""
+_STOP = rf"(?i:{'|'.join(_STOP_LIST.split())})(?![\w'’-])"
+_PUBLIC = rf"(?:{'|'.join(_PUBLIC_LIST.split())})\b"
+_PARTS = r"(?i:de|del|di|la|van|von|der|den|bin|al)\s+"
+_CAPITALS = rf"(?!{_STOP}|{_PUBLIC})[A-ZÀ-ÖØ-Þ][A-ZÀ-ÖØ-Þ'’-]{{0,40}}[A-ZÀ-ÖØ-Þ]\b"
+_NAME = rf"(?:[A-ZÀ-ÖØ-Þ][\w'’-]{{0,40}}[a-zß-öø-ÿ]\b|{_CAPITALS}|[A-ZÀ-ÖØ-Þ]\b\.?)"
+_NAMES = rf"(?:{_PARTS}){{0,3}}{_NAME}(?:\s+(?:{_PARTS}){{0,3}}{_NAME}){{0,3}}"
+_WORD = r"(?:\w\.|[\w'’-]{1,40})"
+_WORDS = rf"(?:(?:{_PARTS}){{1,3}}(?!{_STOP}){_WORD}|{_WORD})(?:\s+(?:{_PARTS}){{0,3}}(?!{_STOP}){_WORD}){{0,2}}"
+_ROLE = "client|customer|investor|complainant|employee|colleague|beneficiary|borrower|tenant"
 _FIRM_WORD = r"(?:[A-ZÀ-ÖØ-Þ][\w'’.-]{0,40}|&|and|of)"
-_FIRM_END = r"(?:Ltd|Limited|LLP|LLC|PLC|plc|Inc|Incorporated|Corp|Corporation|GmbH|AG|SE|S\.A\.|SARL|BV|N\.V\.|Pty)"
+_FIRM_END = (
+    r"(?:(?i:Ltd|LLP|LLC|PLC|Inc|Incorporated|Corp|Corporation|GmbH|AG|S\.A\.|SARL|BV|N\.V\.|Pty)"
+    r"|SE|Limited|LIMITED|limited(?!\s+(?:to|by|in|liability)\b))"
+)
 _NUMBER_WORD = r"(?:number\b|num\b\.?|no\b\.?|nr\b\.?|id\b|ref(?:erence)?\b\.?|#)"
 _CODE = r"(?=[\w/-]{0,40}\d{2})[\w/-]{4,}"
 _YEARS = r"(?:(?:19|20)\d\d[ ])*(?:19|20)\d\d\b(?![ ]?\d)"
@@ -36,7 +65,7 @@ _ANY_CASE = (
     rf"\b(?:account|a/c|sort\s+code|iban|passport|licence)\s*{_NUMBER_WORD}?\s*[:#]?\s*{_CODE}",
     rf"\b(?:policy|customer|client|case|matter|file|reference|our|your)\s*{_NUMBER_WORD}\s*[:#]?\s*{_CODE}",
     r"\b(?:born(?:\s+on)?|dob|date\s+of\s+birth)\b\W{0,3}\d\S*(?:\s+\w+\s+\d{4})?",
-    r"\b(?:mr|mrs|ms|miss|mx)\b\.?\s+[\w'’-]+",
+    rf"\b(?:mr|mrs|ms|mx|miss(?!\s+(?:a|an|any|the|this|that|its|their|our|your)\b))\b\.?\s+{_WORDS}",
 )
 
 _EXACT_CASE = (
@@ -52,9 +81,9 @@ _EXACT_CASE = (
 )
 
 _NAMED = (
-    rf"\b(?:Mr|Mrs|Ms|Miss|Mx|Dr|Prof|Professor|Sir|Dame|Lord|Lady|Herr|Frau|Mme|Señor|Señora)\b\.?\s+{_NAMES}",
-    rf"\b(?:client|customer|investor|complainant|employee|colleague|beneficiary|borrower|tenant)s?,?"
-    rf"\s+(?:called\s+|named\s+|is\s+)?{_NAMES}",
+    rf"\b(?i:Mr|Mrs|Ms|Miss|Mx|Dr|Prof|Professor|Sir|Dame|Lord|Lady|Herr|Frau|Mme|Señor|Señora)\b\.?\s+{_NAMES}",
+    # "Client Assets" is no name; "OUR CLIENT JANE DOE" holds one.
+    rf"\b(?:(?:{_ROLE})s?|(?i:(?:(?<=\bour )|(?<=\bmy ))(?:{_ROLE})s?)),?\s+(?i:called\s+|named\s+|is\s+)?{_NAMES}",
     rf"\b{_FIRM_WORD}(?:[ ,]+{_FIRM_WORD}){{0,4}},?[ ]+{_FIRM_END}\b\.?",
 )
 
@@ -69,7 +98,7 @@ Corporation GmbH SARL Pty The And Bank Financial Finance Services Capital Group 
 Investments Insurance Asset Management Fund Funds Securities International What When Which Who Why How Does Did Can
 May Must Should Would Will Has Have For With
 """
-_NO_NAMES = frozenset(_NO_NAME_LIST.split())
+_NO_NAMES = frozenset(f"{_NO_NAME_LIST} {_PUBLIC_LIST}".casefold().split())
 _HIDDEN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn"})
 _MOST_ROUNDS = 4
 
@@ -115,9 +144,10 @@ def without(rules: Iterable[re.Pattern[str]], text: str) -> str:
 def names_in(text: str) -> list[re.Pattern[str]]:
     """The rules for names, and one for the words of the names that they find."""
     found = [match.group() for rule in NAMED for match in rule.finditer(text)]
-    words = {word for name in found for word in _NAME_WORD.findall(name)} - _NO_NAMES
+    words = {word for name in found for word in _NAME_WORD.findall(name) if word.casefold() not in _NO_NAMES}
     if not words:
         return list(NAMED)
+    words |= {word.title() for word in words}  # "MR SMITH ... did Smith agree"
     again = rf"\b(?:{'|'.join(map(re.escape, sorted(words)))})(?:['’]s)?\b"
     return [*NAMED, re.compile(again)]
 

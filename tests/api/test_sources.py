@@ -153,6 +153,22 @@ async def test_an_old_version_stays_when_the_index_has_moved_on(tmp_path: Path) 
         assert (await served.client.get(f"{path}?v={old.sha256}")).status_code == 200
 
 
+async def test_an_old_version_is_closed_to_a_client_that_was_never_shown_it(tmp_path: Path) -> None:
+    home, knowledge = house(tmp_path, passage(1, "The old rule."))
+    [old] = knowledge.passages
+    path = f"/sources/{old.passage_id}"
+    async with serving(home) as served:
+        await home.ask(client="someone else")
+        assert (await served.client.get(f"{path}?v={old.sha256}")).status_code == 200
+        knowledge.passages = [passage(1, "The new rule.")]
+        stored(knowledge, tmp_path)
+        [new] = knowledge.passages
+        foreign = await served.client.get(f"{path}?v={old.sha256}")
+        unknown = await served.client.get(f"/sources/unknown?v={'0' * 64}")
+        assert (foreign.status_code, foreign.content) == (404, unknown.content)
+        assert (await served.client.get(f"{path}?v={new.sha256}", headers=JSON)).json()["text"] == "The new rule."
+
+
 async def test_web_pages_and_what_has_left_the_index_are_open_to_those_who_were_shown_them(tmp_path: Path) -> None:
     strip = snapped(passage(9, "Read on the web.", kind="web", source="web"), Snapshots(tmp_path))
     web, knowledge = ScriptedWeb(WebFindings("", "ok", (Candidate(strip, 0.9),))), FixedKnowledge([passage(1)])

@@ -183,7 +183,7 @@ async def test_a_run_that_died_with_its_process_gets_its_record_from_the_next(tm
         assert [body["run_id"] for body in bodies(tmp_path)] == ["r2", "r1"]
     async with audit_log(tmp_path):
         assert len(bodies(tmp_path)) == 2
-    assert list((tmp_path / "underway").iterdir()) == []
+    assert not any(entry.is_dir() for entry in (tmp_path / "underway").iterdir())
 
 
 async def test_the_notes_of_a_process_that_lives_are_left_alone(tmp_path: Path) -> None:
@@ -233,3 +233,13 @@ async def test_a_folder_that_cannot_be_written_says_what_to_do(tmp_path: Path) -
     (tmp_path / "file").write_text("")
     with pytest.raises(OperatorError, match="make the folder writable"):
         await AuditLog.open(tmp_path / "file" / "audit", segment_bytes=10_000, min_free_bytes=1)
+
+
+async def test_a_record_that_is_held_when_the_trouble_is_over_still_refuses_runs(tmp_path: Path) -> None:
+    async with audit_log(tmp_path) as log:
+        log._held.append(("run", {"run_id": "r9"}))
+        log._trouble = ""
+        with pytest.raises(AuditUnavailable):
+            log.check()
+        log._held.clear()
+        log.check()

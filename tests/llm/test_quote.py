@@ -2,6 +2,8 @@
 
 from collections.abc import Sequence
 
+import pytest
+
 from service.citations.quotes import check
 from service.llm.quote import Quote, Thresholds
 from service.model import ABSTAIN, Source, Usage
@@ -47,9 +49,28 @@ async def test_a_passage_far_behind_the_best_one_is_not_quoted() -> None:
 async def test_its_answers_gate_reads_the_quoted_passage_and_not_what_stands_beside_it() -> None:
     scorer = FixedReranker(lambda _, text: 0.9 if "five years" in text else 0.1)
     quote = Quote(scorer, Thresholds(answers=0.5, score_share=1.0))
-    assert (await quote.judge_answers("How long?", "“…” [[4]]", RULES, Usage())).result == "pass"
-    assert (await quote.judge_answers("How long?", "“…” [[1]]", RULES, Usage())).result == "fail"
-    assert (await quote.judge_answers("How long?", "no citation", RULES, Usage())).result == "fail"
+    assert (
+        await quote.judge_answers("How long must the record be kept?", "“…” [[4]]", RULES, Usage())
+    ).result == "pass"
+    assert (
+        await quote.judge_answers("How long must the record be kept?", "“…” [[1]]", RULES, Usage())
+    ).result == "fail"
+    assert (
+        await quote.judge_answers("How long must the record be kept?", "no citation", RULES, Usage())
+    ).result == "fail"
+
+
+@pytest.mark.parametrize("question", ["hello", "y", "?a", "and of the"])
+async def test_a_question_that_names_nothing_is_not_answered_however_high_the_score(question: str) -> None:
+    quote = quoting(score=1.0)
+    assert [g.result for g in await quote.grade(question, [RULES[0].passage], Usage())] == ["fail"]
+    assert (await quote.judge_answers(question, "“…” [[1]]", RULES, Usage())).result == "fail"
+
+
+async def test_a_single_word_finds_its_passages_but_no_answer() -> None:
+    quote = quoting(score=1.0)
+    assert [g.result for g in await quote.grade("records?", [RULES[1].passage], Usage())] == ["pass"]
+    assert (await quote.judge_answers("records?", "“…” [[4]]", RULES, Usage())).result == "fail"
 
 
 async def test_a_rule_for_another_kind_of_client_is_graded_away_with_the_reason() -> None:

@@ -38,6 +38,11 @@ PRIVATE = [
     ("host 192.168.7.4 id 123e4567-e89b-12d3-a456-426614174000", ["192.168", "123e4567", "4266"]),
     ("jane\u200b.doe\u200b@client.test", ["jane", "doe"]),
     ("Mr Jo\u00adhn Smith", ["Smith"]),
+    ("May MR JOHN SMITH open a client account?", ["JOHN", "SMITH"]),
+    ("may mr john smith open an account", ["john", "smith"]),
+    ("Mrs de la Cruz is a retail client", ["la", "Cruz"]),
+    ("our client JANE DOE wants a refund; did DOE or Doe consent?", ["JANE", "DOE", "Doe"]),
+    ("Is ACME HOLDINGS LTD or Nimbus Wharf ltd authorised?", ["ACME", "LTD", "Nimbus", "Wharf"]),
 ]
 
 
@@ -64,6 +69,23 @@ def test_the_public_words_of_a_question_survive(question: str) -> None:
     assert Masks().mask(question) == question
 
 
+@pytest.mark.parametrize(
+    ("question", "masked"),
+    [
+        ("May MR JOHN SMITH open a client account?", "May open a client account?"),
+        ("may mr john smith open an account", "may open an account"),
+        ("MAY MR JOHN SMITH OPEN AN ACCOUNT?", "MAY OPEN AN ACCOUNT?"),
+        ("does mrs de la cruz owe a fee", "does owe a fee"),
+        ("OUR CLIENT JANE DOE WANTS A REFUND", "OUR WANTS A REFUND"),
+        ("What if we miss the reporting deadline?", "What if we miss the reporting deadline?"),
+        ("Which Client Assets and client CASS rules apply?", "Which Client Assets and client CASS rules apply?"),
+        ("Is the FCA limited by FSMA?", "Is the FCA limited by FSMA?"),
+    ],
+)
+def test_a_name_in_any_case_ends_where_the_sentence_goes_on(question: str, masked: str) -> None:
+    assert Masks().mask(question) == masked
+
+
 @given(st.text(max_size=300))
 def test_masking_again_changes_nothing(text: str) -> None:
     masks = Masks()
@@ -82,6 +104,10 @@ def test_masking_again_changes_nothing(text: str) -> None:
         "account" + "-a" * 3900,
         "2019 " * 1600,
         "Aa Bb " * 1300,
+        "AA BB " * 1300,
+        "mr aa " * 1300,
+        "MR DE LA " * 880,
+        "our client AA" + "-A" * 3900,
     ],
 )
 def test_a_text_made_to_keep_the_rules_busy_is_masked_in_time(text: str) -> None:
