@@ -34,6 +34,17 @@ class NewestCheckpoint(AsyncSqliteSaver):
             await self.conn.commit()
         return stored
 
+    async def adelete_thread(self, thread_id: str) -> None:
+        """Deletes the thread's text from the file and its journal too: what was erased is not to be read from the disk.
+
+        While another process reads, SQLite cannot cut the journal; the next deletion does.
+        """
+        async with self.lock:
+            await self.conn.execute("PRAGMA secure_delete = ON")
+        await super().adelete_thread(thread_id)
+        async with self.lock:
+            await self.conn.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+
     async def aput_writes(
         self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""
     ) -> None:

@@ -55,3 +55,14 @@ async def test_a_thread_of_many_turns_has_one_checkpoint(tmp_path: Path) -> None
         async with saver.conn.execute("SELECT count(*) FROM checkpoints") as cursor:
             assert await cursor.fetchone() == (1,)
         assert len((await house.history.state(ThreadRef("alice", "t1")))["turns"]) == 3
+
+
+async def test_what_was_erased_cannot_be_read_from_the_disk(tmp_path: Path) -> None:
+    services, model, _ = stalling(tmp_path)
+    async with NewestCheckpoint.from_conn_string(str(tmp_path / "threads.db")) as saver:
+        await saver.setup()
+        house = House(services, model, checkpointer=saver)
+        await house.ask("How long must QUUXZEBRA keep record 1?")
+        assert b"QUUXZEBRA" in await asyncio.to_thread(on_disk, tmp_path)
+        await house.history.erase(ThreadRef("alice", "t1"))
+        assert b"QUUXZEBRA" not in await asyncio.to_thread(on_disk, tmp_path)
