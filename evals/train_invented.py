@@ -238,9 +238,6 @@ def spoken(rule: Rule, act: str, when: str, chance: random.Random) -> str:
     return we + (f"{asked[:-1]}{when}?" if when else asked)
 
 
-Change = Callable[[Rule, random.Random], Rule]
-
-
 def other(values: list[str], value: str, chance: random.Random) -> str:
     return chance.choice([item for item in values if item != value])
 

@@ -20,7 +20,7 @@ Folder = Annotated[Path | None, typer.Option(help="Folder of the log; DATA_DIR/a
 
 def folder_of(given: Path | None) -> Path:
     """Raises `OperatorError` where there is no log to read."""
-    folder = given or load_settings().DATA_DIR / "audit"
+    folder = given or load_settings().audit_folder()
     if not folder.is_dir():
         raise OperatorError(f"There is no audit log in {folder}. Set DATA_DIR, or name the folder with --folder.")
     return folder

@@ -1,7 +1,6 @@
 """The part of the composition root that records: the audit log, and what each record says of this installation."""
 
 from contextlib import AsyncExitStack
-from pathlib import Path
 from urllib.parse import urlsplit
 
 from service.api.app import VERSION
@@ -38,16 +37,12 @@ RECORDED_SETTINGS = (
 async def open_audit(settings: Settings, stack: AsyncExitStack) -> AuditLog:
     """Open the audit log. Raises `AuditDamaged` or `OperatorError`."""
     audit = await AuditLog.open(
-        audit_folder(settings),
+        settings.audit_folder(),
         segment_bytes=settings.AUDIT_SEGMENT_MB * 1_000_000,
         min_free_bytes=settings.AUDIT_MIN_FREE_MB * 1_000_000,
     )
     stack.push_async_callback(audit.close)
     return audit
-
-
-def audit_folder(settings: Settings) -> Path:
-    return settings.DATA_DIR / "audit"
 
 
 def installation_of(

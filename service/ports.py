@@ -165,6 +165,10 @@ class WebSearch(Protocol):
     def state(self) -> ComponentState: ...
 
 
+WINDOW_S = 60.0
+"""The window that `RATE_LIMIT_PER_MINUTE` counts in."""
+
+
 @dataclass(frozen=True, slots=True)
 class Allowance:
     """What one request left of its client's limit.

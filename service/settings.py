@@ -152,6 +152,9 @@ class Settings(BaseSettings):
         """The default folder need not be there; one that was named must be."""
         return "SKILLS_DIR" not in self.model_fields_set
 
+    def audit_folder(self) -> Path:
+        return self.DATA_DIR / "audit"
+
     def milvus_uri(self) -> str:
         return self.MILVUS_URI or str(self.DATA_DIR / "milvus.db")
 

@@ -4,7 +4,7 @@ import math
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from service.ports import Allowance
+from service.ports import WINDOW_S, Allowance
 
 PAGE_HEADERS = {
     "Content-Security-Policy": (
@@ -15,7 +15,6 @@ PAGE_HEADERS = {
     "Referrer-Policy": "no-referrer",
 }
 NOT_KEPT = {"Cache-Control": "no-store"}
-WINDOW_S = 60
 
 
 class PageHeaders:
@@ -54,6 +53,6 @@ def rate_headers(allowance: Allowance | None) -> dict[str, str]:
         "RateLimit-Limit": str(allowance.limit),
         "RateLimit-Remaining": str(allowance.remaining),
         "RateLimit-Reset": reset,
-        "RateLimit-Policy": f"{allowance.limit};w={WINDOW_S}",
+        "RateLimit-Policy": f"{allowance.limit};w={WINDOW_S:.0f}",
     }
     return headers if allowance.allowed else headers | {"Retry-After": reset}

@@ -6,9 +6,8 @@ from collections import OrderedDict
 from collections.abc import Callable
 
 from service.model import ComponentState
-from service.ports import Allowance
+from service.ports import WINDOW_S, Allowance
 
-WINDOW_S = 60.0
 MAX_CLIENTS = 100_000
 """Beyond so many clients in one window the one that was idle longest is forgotten: memory stays bounded."""
 

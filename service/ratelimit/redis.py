@@ -17,9 +17,8 @@ from redis.backoff import NoBackoff
 from redis.exceptions import ConnectionError as ConnectionLost
 from redis.exceptions import RedisError
 
-from service.ports import Allowance
+from service.ports import WINDOW_S, Allowance
 
-WINDOW_S = 60.0
 CONNECTIONS = 32  # at most: a command takes a fraction of a millisecond, and opening a connection far longer
 KEY = "gatehouse:rate:"
 PROBE_KEY = "gatehouse:probe"
