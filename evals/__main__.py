@@ -1,14 +1,18 @@
 """`python -m evals`: offline runs of the product over the sample knowledge base."""
 
 import asyncio
+import json
 import tempfile
-from itertools import product
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from evals.house import House, open_house
+from evals import ablation as candidates
+from evals import obliqa_run
+from evals.fit import fitted
+from evals.house import open_house
+from evals.near_miss import near_miss_questions
 from evals.seed import Result, load_questions, report
 from service.llm.quote import Thresholds
 from service.settings import Settings, load_settings
@@ -27,7 +31,7 @@ def seed(
     show: Annotated[bool, typer.Option("--show", help="Print each question's result.")] = False,
     data_dir: Annotated[Path | None, typer.Option(help="Keep the store here; a temporary folder otherwise.")] = None,
 ) -> None:
-    """Ask the labelled sample questions in Quote mode and print what was found, answered and refused."""
+    """Ask the labelled sample questions and the near-miss pairs in Quote mode; print what was found and answered."""
     with tempfile.TemporaryDirectory() as temporary:
         settings = load_settings().model_copy(update={"DATA_DIR": data_dir or Path(temporary), "MILVUS_URI": ""})
         asyncio.run(seed_run(settings, fit, show))
@@ -35,9 +39,11 @@ def seed(
 
 async def seed_run(settings: Settings, fit: bool, show: bool) -> None:
     async with open_house(settings) as house:
-        thresholds = await fitted(house) if fit else Thresholds()
+        questions = [*load_questions(), *near_miss_questions()]
+        development = [question for question in questions if question.split == "dev"]
+        thresholds = await fitted(house, development) if fit else Thresholds()
         typer.echo(f"# {thresholds}")
-        results = [await house.run(question, thresholds) for question in load_questions()]
+        results = [await house.run(question, thresholds) for question in questions]
     for result in results if show else []:
         typer.echo(line_of(result))
     typer.echo(report(results, settings.RETRIEVE_K, settings.TOP_N))
@@ -50,21 +56,27 @@ def line_of(result: Result) -> str:
     return f"{mark} {asked.id} {asked.status:8} -> {result.status:8} {ranks} {asked.question}"
 
 
-async def fitted(house: House) -> Thresholds:
-    """The thresholds with the most right results on the development half; a false answer costs two right ones."""
-    questions = [question for question in load_questions() if question.split == "dev"]
-    best, best_value = Thresholds(), float("-inf")
-    grid = product((0.5, 0.55, 0.6, 0.65, 0.7), (0.0, 0.1), (0.0, 0.1), (1, 2, 3), (0.5, 0.7, 0.9))
-    for relevant, looser, milder, quotes, share in grid:
-        thresholds = Thresholds(relevant, relevant - looser, relevant - milder, quotes, share)
-        results = [await house.run(question, thresholds) for question in questions]
-        value = sum(result.right for result in results) - 2 * sum(
-            result.status == "answered" and result.question.status == "refused" for result in results
-        )
-        if value > best_value:
-            best, best_value = thresholds, value
-            typer.echo(f"# {value:4} {thresholds}")
-    return best
+@app.command()
+def obliqa(
+    folder: Annotated[Path, typer.Argument(help="Folder that holds documents/*.json and ObliQA_<split>.json.")],
+    split: Annotated[str, typer.Option(help="`dev` asks its kept third; any other split is asked whole.")] = "dev",
+    limit: Annotated[int | None, typer.Option(min=1, help="Ask only the first so many questions.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object in place of a table.")] = False,
+    data_dir: Annotated[Path, typer.Option(help="Keeps the store and the progress.")] = Path("build/obliqa"),
+) -> None:
+    """Measure the product's retrieval on ObliQA. A run that was stopped goes on where it was."""
+    settings = load_settings().model_copy(update={"DATA_DIR": data_dir, "MILVUS_URI": ""})
+    found = asyncio.run(obliqa_run.run(folder, split, limit, settings, lambda line: typer.echo(f"# {line}", err=True)))
+    typer.echo(json.dumps(found) if as_json else obliqa_run.table(found))
+
+
+@app.command()
+def ablation(
+    folder: Annotated[Path, typer.Argument(help="Folder that holds documents/*.json and ObliQA_dev.json.")],
+    cache: Annotated[Path, typer.Option(help="Keeps the vectors.")] = Path("build/training"),
+) -> None:
+    """Measure each choice about candidates on the kept third of ObliQA's development split, in memory."""
+    typer.echo(candidates.table(folder, cache))
 
 
 if __name__ == "__main__":

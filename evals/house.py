@@ -14,14 +14,14 @@ from service.graph.history import History, config_of
 from service.graph.run import Request, Runs
 from service.graph.state import Services
 from service.llm.quote import Quote, Thresholds
-from service.model import Candidate, ComponentState, Scope
+from service.model import Candidate, ComponentState, Scope, Usage
 from service.ports import Reranker
-from service.rerank.similarity import EmbeddingSimilarity
+from service.ranking import combined_order
 from service.sample import SAMPLE
 from service.settings import Settings
 from service.threads import ThreadRef
 from service.web.off import NoWeb
-from service.wiring import Store, limits_of, load_the_reranker, open_store
+from service.wiring import Store, limits_of, load_the_reranker, load_the_scorer, open_store
 
 
 class Remembering:
@@ -47,7 +47,7 @@ class House:
 
     def __init__(self, store: Store, settings: Settings, reranker: Reranker) -> None:
         self.settings = settings
-        self.scorer = Remembering(EmbeddingSimilarity(store.embedder))
+        self.scorer = Remembering(load_the_scorer(settings, reranker))
         self._services = Services(
             store.knowledge, Remembering(reranker), self.scorer, NoWeb(), store.snapshots, limits_of(settings)
         )
@@ -67,6 +67,17 @@ class House:
         run = runs.start(Request(ref, question.question))
         terminal: Terminal = [told.event async for told in run.events()][-1]  # type: ignore[assignment]
         return await self._result(question, terminal, time.perf_counter() - began)
+
+    async def best_evidence(self, question: Question, score_share: float) -> float:
+        """The best evidence among the passages that the first pass of a run grades; 0 where rules rule all out."""
+        model = Quote(self.scorer, Thresholds(relevant=0.0, score_share=score_share))
+        asked = await model.condense(turns_of(question), question.question, Usage())
+        limit = self.settings.RETRIEVE_K
+        found = await self._services.knowledge.search(asked, limit=limit, scope=Scope())
+        texts = [candidate.passage.indexed_text for candidate in found]
+        order = combined_order(await self._services.reranker.scores(asked, texts))[: self.settings.TOP_N]
+        passed = [texts[i] for i in order if model.verdict_on(asked, texts[i], 1.0).result == "pass"]
+        return max(await model.evidence(asked, passed), default=0.0)
 
     async def _result(self, question: Question, terminal: Terminal, seconds: float) -> Result:
         if isinstance(terminal, Failed):

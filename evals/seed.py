@@ -68,9 +68,9 @@ class Result:
 
     @property
     def right(self) -> bool:
-        """Refused where it must; else answered, with the facts stated and none of the near miss."""
+        """Not answered where nothing answers; else answered, with the facts stated and none of the near miss."""
         if self.question.status == "refused":
-            return self.status == "refused"
+            return self.status != "answered"
         return self.status == "answered" and self.states_facts and not self.states_forbidden
 
 
@@ -148,8 +148,16 @@ def report(results: Sequence[Result], retrieve_k: int, top_n: int) -> str:
         (f"expected passage among the {top_n} graded", lambda rs: [r.rank_kept > 0 for r in answerable(rs)]),
         ("answerable: answered", lambda rs: [r.status == "answered" for r in answerable(rs)]),
         ("answerable: answered, facts stated, none forbidden", lambda rs: [r.right for r in answerable(rs)]),
+        ("answerable: closest passages shown as partial", lambda rs: [r.status == "partial" for r in answerable(rs)]),
+        ("answerable: facts quoted, answered or partial", lambda rs: [r.states_facts for r in answerable(rs)]),
+        ("answerable: refused", lambda rs: [r.status == "refused" for r in answerable(rs)]),
         ("answerable: the expected passage is cited", lambda rs: [r.cites_expected for r in answerable(rs)]),
-        ("unanswerable: refused", lambda rs: [r.right for r in unanswerable(rs)]),
+        ("unanswerable: answered", lambda rs: [r.status == "answered" for r in unanswerable(rs)]),
+        (
+            "unanswerable: shown as partial",
+            lambda rs: [r.status == "partial" for r in unanswerable(rs)],
+        ),
+        ("unanswerable: refused", lambda rs: [r.status == "refused" for r in unanswerable(rs)]),
         ("citations verified", lambda rs: [s == "verified" for r in rs for s in r.statuses]),
     ]
     lines = ["| measure | development half | reported half |", "| --- | --- | --- |"]

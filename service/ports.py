@@ -101,8 +101,8 @@ class AnswerModel(Protocol):
         """Does every statement of the answer stand in the source it cites? `pass` is good."""
         ...
 
-    async def judge_answers(self, question: str, answer: str, usage: Usage) -> Judgement:
-        """Does the answer address the question? `pass` is good."""
+    async def judge_answers(self, question: str, answer: str, sources: Sequence[Source], usage: Usage) -> Judgement:
+        """Does the answer address the question? `pass` is good. `sources` are what it may cite."""
         ...
 
     def state(self) -> ComponentState: ...

@@ -34,10 +34,11 @@ class Settings(BaseSettings):
 
     # Retrieval
     EMBEDDING_MODEL: str = Field(
-        "all-MiniLM-L6-v2", description="Embedder: the packaged all-MiniLM-L6-v2, a hub name or a folder."
+        "gatehouse-minilm",
+        description="Embedder: our own `gatehouse-minilm`, its base `all-MiniLM-L6-v2`, a hub name or a folder.",
     )
     RERANKER_MODEL: str = Field(
-        "cross-encoder/ms-marco-MiniLM-L6-v2", description="Cross-encoder: a hub name, a folder, or `keep-order`."
+        "gatehouse-minilm", description="Cross-encoder: our own, a hub name, a folder, or `keep-order`."
     )
     RERANK_CONCURRENCY: int = Field(1, ge=1, le=4, description="Reranks that run at the same time.")
     TORCH_THREADS: int = Field(2, ge=1, le=64, description="Threads of torch; more than free cores is slower.")

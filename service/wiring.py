@@ -24,11 +24,13 @@ from service.graph.checkpoints import NewestCheckpoint
 from service.graph.history import History
 from service.graph.run import Runs
 from service.graph.state import Limits, Services
-from service.knowledge.embed import Embedder
+from service.knowledge.embed import Embedder, packaged_model
 from service.knowledge.ingest import Ingestor
 from service.knowledge.milvus import MilvusKnowledge
 from service.knowledge.snapshots import Snapshots
 from service.knowledge.sources import SourceRegistry
+from service.knowledge.tuned import NAME as TUNED
+from service.knowledge.tuned import load_tuned
 from service.links import Links
 from service.llm.claude import Claude
 from service.llm.fallback import WithFallback
@@ -36,7 +38,9 @@ from service.llm.quote import Quote
 from service.model import ComponentState
 from service.ports import AnswerModel, Reranker
 from service.rerank.choose import load_reranker
-from service.rerank.similarity import EmbeddingSimilarity
+from service.rerank.shipped import NAME as SHIPPED
+from service.rerank.shipped import load_shipped
+from service.sample import SAMPLE
 from service.serve import listen_url
 from service.settings import Settings
 from service.web.off import NoWeb
@@ -102,14 +106,17 @@ async def open_store(settings: Settings, progress: Progress) -> AsyncIterator[St
 
 @asynccontextmanager
 async def open_gatehouse(settings: Settings, progress: Progress, site: Path | None = None) -> AsyncIterator[Gatehouse]:
-    """Open everything that answering needs. `site` is a folder to serve under /site/."""
+    """Open everything that answering needs.
+
+    `site` is a folder to serve under /site/; a store that holds the sample has the sample's pages there in any case.
+    """
     async with AsyncExitStack() as stack:
         store = await stack.enter_async_context(open_store(settings, progress))
         reranker = await timed("loading the reranker", progress, lambda: load_the_reranker(settings))
         checkpointer, listing = await open_threads(settings.DATA_DIR, stack)
-        similarity = EmbeddingSimilarity(store.embedder)
-        services = Services(store.knowledge, reranker, similarity, NoWeb(), store.snapshots, limits_of(settings))
-        model_for_run = await choose_model(settings, Quote(similarity), stack)
+        scorer = await asyncio.to_thread(load_the_scorer, settings, reranker)
+        services = Services(store.knowledge, reranker, scorer, NoWeb(), store.snapshots, limits_of(settings))
+        model_for_run = await choose_model(settings, Quote(scorer), stack)
         graph = build_graph(checkpointer)
         history = History(graph, checkpointer, listing)
         runs = Runs(
@@ -121,9 +128,16 @@ async def open_gatehouse(settings: Settings, progress: Progress, site: Path | No
             max_runs=settings.MAX_RUNS,
         )
         stack.push_async_callback(runs.close)
+        site = site or sample_site(store.registry)
         api = api_state_of(settings, store, services, runs, history, model_for_run, site)
         warn_at_start([reranker.state(), model_for_run().state()])
         yield Gatehouse(store, services, runs, history, api)
+
+
+def sample_site(registry: SourceRegistry) -> Path | None:
+    """Citations of the sample lead to /site/, so its pages are served wherever it was ingested."""
+    official = SAMPLE[0]
+    return official.folder if registry.base_url(official.name) == official.base_url else None
 
 
 async def open_threads(folder: Path, stack: AsyncExitStack) -> tuple[AsyncSqliteSaver, AsyncSqliteStore]:
@@ -138,13 +152,25 @@ async def open_threads(folder: Path, stack: AsyncExitStack) -> tuple[AsyncSqlite
 
 
 def load_embedder(settings: Settings) -> Embedder:
+    if settings.EMBEDDING_MODEL == TUNED:
+        return load_tuned(threads=settings.TORCH_THREADS)
     return Embedder.load(settings.EMBEDDING_MODEL, threads=settings.TORCH_THREADS)
 
 
 def load_the_reranker(settings: Settings) -> Reranker:
     return load_reranker(
-        settings.RERANKER_MODEL, threads=settings.TORCH_THREADS, max_concurrent=settings.RERANK_CONCURRENCY
+        settings.RERANKER_MODEL,
+        base=packaged_model(),
+        threads=settings.TORCH_THREADS,
+        max_concurrent=settings.RERANK_CONCURRENCY,
     )
+
+
+def load_the_scorer(settings: Settings, reranker: Reranker) -> Reranker:
+    """The shipped cross-encoder: only its scores are calibrated, so Quote's thresholds hold for no other."""
+    if reranker.name == SHIPPED:
+        return reranker
+    return load_shipped(packaged_model(), threads=settings.TORCH_THREADS, max_concurrent=settings.RERANK_CONCURRENCY)
 
 
 def limits_of(settings: Settings) -> Limits:

@@ -100,7 +100,7 @@ class ScriptedModel:
     async def judge_grounded(self, question: str, answer: str, sources: Sequence[Source], usage: Usage) -> Judgement:
         return self.grounded(await self._asked("judge_grounded", answer, usage))
 
-    async def judge_answers(self, question: str, answer: str, usage: Usage) -> Judgement:
+    async def judge_answers(self, question: str, answer: str, sources: Sequence[Source], usage: Usage) -> Judgement:
         return self.answering(await self._asked("judge_answers", answer, usage))
 
     def state(self) -> ComponentState:

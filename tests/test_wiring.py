@@ -10,6 +10,7 @@ import pytest
 from service.cli import ingest_into
 from service.errors import EmbeddingMismatch, IngestError, StoreLocked
 from service.graph.run import Request
+from service.sample import SAMPLE
 from service.settings import Settings
 from service.threads import ThreadRef
 from service.wiring import Gatehouse, open_gatehouse, open_store, storage_state
@@ -43,6 +44,15 @@ def pages(tmp_path: Path) -> Path:
     folder.mkdir()
     (folder / "records.html").write_text(RULES)
     return folder
+
+
+async def test_a_store_that_holds_the_sample_serves_the_sample_pages_that_its_citations_open(tmp_path: Path) -> None:
+    chosen = settings(tmp_path)
+    async with open_gatehouse(chosen, say_nothing) as house:
+        assert house.api.site is None
+        house.store.registry.put(SAMPLE[0].name, SAMPLE[0].kind, SAMPLE[0].base_url)
+    async with open_gatehouse(chosen, say_nothing) as house:
+        assert house.api.site == SAMPLE[0].folder
 
 
 async def test_what_was_ingested_is_answered_and_a_restart_keeps_the_thread(tmp_path: Path, pages: Path) -> None:

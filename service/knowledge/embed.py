@@ -58,8 +58,8 @@ class Embedder:
         import torch
 
         torch.set_num_threads(threads)
-        folder = _packaged_model() if model == DEFAULT_MODEL else model
-        return cls(load_weights(str(folder), _sentence_transformer), name_of(model))
+        folder = packaged_model() if model == DEFAULT_MODEL else model
+        return cls(load_weights(str(folder), sentence_transformer), name_of(model))
 
     def count_tokens(self, text: str) -> int:
         """Return the length of `text` as the model reads it: special tokens included, nothing cut off."""
@@ -111,14 +111,14 @@ def _batches(texts: Sequence[str]) -> Iterator[tuple[int, list[int]]]:
         yield start + len(batch), batch
 
 
-def _sentence_transformer(model: str, local_files_only: bool) -> "SentenceTransformer":
+def sentence_transformer(model: str, local_files_only: bool) -> "SentenceTransformer":
     # Imported here: the library takes seconds to import, and a command that embeds nothing should not wait for it.
     from sentence_transformers import SentenceTransformer
 
     return SentenceTransformer(model, device="cpu", local_files_only=local_files_only)
 
 
-def _packaged_model() -> Path:
+def packaged_model() -> Path:
     """Return the folder of the packaged default, its weights checked. Raises `ModelFilesError`."""
     spec = find_spec(DEFAULT_PACKAGE)  # finds the package without running it
     if spec is None or not spec.submodule_search_locations:

@@ -156,7 +156,13 @@ class Claude:
     async def judge_grounded(self, question: str, answer: str, sources: Sequence[Source], usage: Usage) -> Judgement:
         return await self._judgement(self._asks.judge_grounded(question, answer, sources, usage), "supported")
 
-    async def judge_answers(self, question: str, answer: str, usage: Usage) -> Judgement:
+    async def judge_answers(
+        self,
+        question: str,
+        answer: str,
+        sources: Sequence[Source],  # noqa: ARG002 - what is asked is whether the text answers
+        usage: Usage,
+    ) -> Judgement:
         return await self._judgement(self._asks.judge_answers(question, answer, usage), "answers")
 
     async def answer(

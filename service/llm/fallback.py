@@ -78,8 +78,8 @@ class WithFallback:
     async def judge_grounded(self, question: str, answer: str, sources: Sequence[Source], usage: Usage) -> Judgement:
         return await self._current.judge_grounded(question, answer, sources, usage)
 
-    async def judge_answers(self, question: str, answer: str, usage: Usage) -> Judgement:
-        return await self._current.judge_answers(question, answer, usage)
+    async def judge_answers(self, question: str, answer: str, sources: Sequence[Source], usage: Usage) -> Judgement:
+        return await self._current.judge_answers(question, answer, sources, usage)
 
     def state(self) -> ComponentState:
         current = self._current.state()

@@ -53,8 +53,11 @@ def coverage(question: str, text: str) -> float:
 
 
 def names(question: str) -> set[str]:
-    """The figures, dates and identifiers of a question ("2031", "out-2", "15,000"): what has a digit in it."""
-    return {word for word in words(question) if any(character.isdigit() for character in word)}
+    """The figures, dates and identifiers of a question ("2031", "out-2", "15,000"): what has a digit in it.
+
+    A citation mark is none: "what does [[1]] say" asks about a source and not about the figure 1.
+    """
+    return {word for word in words(MARKER_LIKE.sub(" ", question)) if any(character.isdigit() for character in word)}
 
 
 def is_follow_up(question: str) -> bool:

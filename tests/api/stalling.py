@@ -64,9 +64,9 @@ class StallingModel(ScriptedModel):
                 yield text
                 await self.stall.at("generation", question)
 
-    async def judge_answers(self, question: str, answer: str, usage: Usage) -> Judgement:
+    async def judge_answers(self, question: str, answer: str, sources: Sequence[Source], usage: Usage) -> Judgement:
         await self.stall.at("judging", question)
-        return await super().judge_answers(question, answer, usage)
+        return await super().judge_answers(question, answer, sources, usage)
 
 
 def stalling(folder: Path) -> tuple[Services, StallingModel, Stall]:

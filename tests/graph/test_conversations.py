@@ -16,7 +16,7 @@ from tests.wire import of
 
 
 def quoting() -> Quote:
-    return Quote(FixedReranker(lambda *_: 1.0), Thresholds(0.1, 0.1, 0.1))
+    return Quote(FixedReranker(lambda *_: 1.0), Thresholds(0.1, 0.1))
 
 
 async def test_a_follow_up_is_searched_with_the_topic_of_the_turn_before(tmp_path: Path) -> None:

@@ -82,7 +82,7 @@ async def test_the_fallback_answers_with_quotes_when_the_api_is_down_before_the_
     tmp_path: Path, messages_server: MessagesServer, claude: Claude
 ) -> None:
     messages_server.respond = lambda _: fails(401)
-    quote = Quote(FixedReranker(lambda *_: 1.0), Thresholds(0.1, 0.1, 0.1))
+    quote = Quote(FixedReranker(lambda *_: 1.0), Thresholds(0.1, 0.1))
     house = House(services(tmp_path), lambda: WithFallback(claude, quote))
     frames = await house.ask()
     assert frames[-1]["status"] == "answered"

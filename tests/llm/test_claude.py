@@ -460,7 +460,7 @@ async def test_cancelling_the_reader_closes_the_socket_within_a_second(
 
 async def test_cancelling_a_judge_closes_the_socket_within_a_second(server: MessagesServer, claude: Claude) -> None:
     server.script(falls_silent(1))
-    judging = asyncio.create_task(claude.judge_answers(QUESTION, TEXT, Usage()))
+    judging = asyncio.create_task(claude.judge_answers(QUESTION, TEXT, [], Usage()))
     await asyncio.wait_for(server.arrived.wait(), 2)
     judging.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -472,7 +472,7 @@ async def test_calls_share_a_connection(server: MessagesServer, claude: Claude) 
     server.script(says(TEXT), says(TEXT), says_json({"answers": "yes", "problem": ""}))
     await written(claude)
     await written(claude)
-    await claude.judge_answers(QUESTION, TEXT, Usage())
+    await claude.judge_answers(QUESTION, TEXT, [], Usage())
     assert [asked.connection for asked in server.asked] == [1, 1, 1]
 
 
@@ -586,7 +586,7 @@ async def test_pass_is_good_in_every_judge(server: MessagesServer, claude: Claud
     )
     usage = Usage()
     assert (await claude.judge_grounded(QUESTION, TEXT, SOURCES, usage)).result == result
-    assert (await claude.judge_answers(QUESTION, TEXT, usage)).result == result
+    assert (await claude.judge_answers(QUESTION, TEXT, [], usage)).result == result
     assert (await claude.grade(QUESTION, [passage()], usage))[0].result == result
     assert dict(usage.calls) == {"judge_grounded": 1, "judge_answers": 1, "grade": 1}
 
@@ -598,7 +598,7 @@ async def test_a_verdict_that_was_cut_is_an_error_whatever_it_says(
     verdict = '{"supported": "yes", "answers": "yes", "relevant": "yes"}'
     server.respond = lambda _: says(verdict, stop_reason)
     grounded = await claude.judge_grounded(QUESTION, TEXT, SOURCES, Usage())
-    answers = await claude.judge_answers(QUESTION, TEXT, Usage())
+    answers = await claude.judge_answers(QUESTION, TEXT, [], Usage())
     (grade,) = await claude.grade(QUESTION, [passage()], Usage())
     assert {grounded.result, answers.result, grade.result} == {"error"}
     assert grade.words == f"cut: {stop_reason or 'unknown'}"
@@ -609,7 +609,7 @@ async def test_a_gate_that_is_down_is_an_error_and_counted_once(server: Messages
     server.respond = lambda _: fails(529)
     usage = Usage()
     grounded = await claude.judge_grounded(QUESTION, TEXT, SOURCES, usage)
-    answers = await claude.judge_answers(QUESTION, TEXT, usage)
+    answers = await claude.judge_answers(QUESTION, TEXT, [], usage)
     grades = await claude.grade(QUESTION, [passage(), passage()], usage)
     assert [grounded.result, answers.result, *(g.result for g in grades)] == ["error"] * 4
     assert all(words.startswith("unavailable:") for words in (grounded.words, answers.words, grades[0].words))
@@ -619,7 +619,7 @@ async def test_a_gate_that_is_down_is_an_error_and_counted_once(server: Messages
 async def test_a_gate_whose_stream_broke_midway_is_asked_again(server: MessagesServer, claude: Claude) -> None:
     server.script(breaks(3), says_json({"answers": "yes", "problem": ""}))
     usage = Usage()
-    assert (await claude.judge_answers(QUESTION, TEXT, usage)).result == "pass"
+    assert (await claude.judge_answers(QUESTION, TEXT, [], usage)).result == "pass"
     assert usage.model_calls == 1
 
 

@@ -72,7 +72,13 @@ class Scripted:
         self._call("judge_grounded", usage, question, answer, sources)
         return Judgement("error", f"unavailable: {self.name}")
 
-    async def judge_answers(self, question: str, answer: str, usage: Usage) -> Judgement:
+    async def judge_answers(
+        self,
+        question: str,
+        answer: str,
+        sources: Sequence[Source],  # noqa: ARG002 - the port's
+        usage: Usage,
+    ) -> Judgement:
         self._call("judge_answers", usage, question, answer)
         return Judgement("error", f"unavailable: {self.name}")
 
@@ -123,7 +129,7 @@ async def test_the_spare_takes_over_for_the_rest_of_the_run(
     await model.grade("q", [passage()], Usage())
     await written(model)
     await model.judge_grounded("q", "a", SOURCES, Usage())
-    await model.judge_answers("q", "a", Usage())
+    await model.judge_answers("q", "a", [], Usage())
     assert len(primary.asked) == 1
     assert spare.asked[1:] == ["condense", "grade", "answer", "judge_grounded", "judge_answers"]
     assert model.state().detail == "spare"
@@ -164,7 +170,7 @@ async def test_a_judge_that_is_down_leaves_the_draft_unassessed() -> None:
     model, _, spare = pair()
     await written(model)
     assert (await model.judge_grounded("q", "a", SOURCES, Usage())).result == "error"
-    assert (await model.judge_answers("q", "a", Usage())).result == "error"
+    assert (await model.judge_answers("q", "a", [], Usage())).result == "error"
     assert (model.switched, spare.asked) == (False, [])
 
 

@@ -16,7 +16,7 @@ RULES = [
 
 
 def quoting(relevant: float = 0.3, score: float = 0.5) -> Quote:
-    return Quote(FixedReranker(lambda *_: score), Thresholds(relevant, relevant, relevant))
+    return Quote(FixedReranker(lambda *_: score), Thresholds(relevant, relevant))
 
 
 async def written(quote: Quote, question: str, sources: Sequence[Source] = RULES) -> str:
@@ -32,8 +32,31 @@ async def test_every_sentence_is_verbatim_in_quotation_marks_and_cited() -> None
     assert "[[4]]" in answer
 
 
-async def test_it_abstains_when_nothing_is_close_enough() -> None:
-    assert await written(quoting(relevant=0.99), "How long must a firm keep the record?") == ABSTAIN
+async def test_it_abstains_when_all_that_could_be_quoted_looks_like_a_marker_of_ours() -> None:
+    source = Source(1, passage(1, "The record is kept for five years, see [[3]] of the schedule to these rules."), 0.9)
+    assert await written(quoting(), "How long must a firm keep the record?", [source]) == ABSTAIN
+
+
+async def test_a_passage_far_behind_the_best_one_is_not_quoted() -> None:
+    scorer = FixedReranker(lambda _, text: 0.9 if "five years" in text else 0.1)
+    near, far = Thresholds(margin=1.0, score_share=1.0), Thresholds(margin=0.5, score_share=1.0)
+    assert "[[1]]" in await written(Quote(scorer, near), "How long must a firm keep the record?")
+    assert "[[1]]" not in await written(Quote(scorer, far), "How long must a firm keep the record?")
+
+
+async def test_its_answers_gate_reads_the_quoted_passage_and_not_what_stands_beside_it() -> None:
+    scorer = FixedReranker(lambda _, text: 0.9 if "five years" in text else 0.1)
+    quote = Quote(scorer, Thresholds(answers=0.5, score_share=1.0))
+    assert (await quote.judge_answers("How long?", "“…” [[4]]", RULES, Usage())).result == "pass"
+    assert (await quote.judge_answers("How long?", "“…” [[1]]", RULES, Usage())).result == "fail"
+    assert (await quote.judge_answers("How long?", "no citation", RULES, Usage())).result == "fail"
+
+
+async def test_a_rule_for_another_kind_of_client_is_graded_away_with_the_reason() -> None:
+    rule = passage(3, "A firm must send a retail client a statement once in each quarter.")
+    grades = await quoting(score=1.0).grade("How often does a professional client get a statement?", [rule], Usage())
+    assert grades[0].result == "fail"
+    assert "retail client" in grades[0].words
 
 
 async def test_it_grades_by_evidence_and_says_what_was_missing() -> None:
@@ -56,5 +79,5 @@ async def test_no_model_call_is_counted() -> None:
     usage = Usage()
     quote = quoting()
     await quote.grade("q", [RULES[0].passage], usage)
-    await quote.judge_answers("q", "a", usage)
+    await quote.judge_answers("q", "a", RULES, usage)
     assert usage.model_calls == 0

@@ -55,7 +55,7 @@ async def test_grades_and_judges_never_raise(claude: Claude) -> None:
     usage = Usage()
     grades = await claude.grade(QUESTION, [passage(), passage(title="Other")], usage)
     grounded = await claude.judge_grounded(QUESTION, "Each business day [[1]].", SOURCES, usage)
-    answers = await claude.judge_answers(QUESTION, "Each business day [[1]].", usage)
+    answers = await claude.judge_answers(QUESTION, "Each business day [[1]].", [], usage)
     assert {grounded.result, answers.result, *(grade.result for grade in grades)} <= {"pass", "fail", "error"}
     words = [grounded.words, answers.words, *(grade.words for grade in grades)]
     assert not any(one.startswith("unavailable:") for one in words)

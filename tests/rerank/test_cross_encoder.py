@@ -187,10 +187,10 @@ async def test_a_model_whose_scores_are_no_numbers_is_refused(
 
 @pytest.mark.parametrize("model", ["nobody/has-this-ranker", "/no/such/folder"])
 def test_a_model_that_cannot_be_had_is_replaced_and_named(model: str) -> None:
-    reranker = load_reranker(model, threads=1, max_concurrent=1)
+    reranker = load_reranker(model, base=Path("never-read"), threads=1, max_concurrent=1)
     assert reranker.name == "keep-order"
     assert Path(model).name in reranker.state().detail
 
 
 def test_a_folder_is_chosen_by_its_path(folder: Path) -> None:
-    assert load_reranker(str(folder), threads=1, max_concurrent=1).name == "tiny-ranker"
+    assert load_reranker(str(folder), base=Path("never-read"), threads=1, max_concurrent=1).name == "tiny-ranker"

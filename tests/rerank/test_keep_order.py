@@ -1,4 +1,5 @@
 import logging
+from pathlib import Path
 
 import pytest
 
@@ -31,7 +32,7 @@ def test_the_state_warns_that_nothing_is_reranked_and_why() -> None:
 
 @pytest.mark.parametrize("model", ["", "keep-order"])
 def test_an_installation_without_a_reranker_keeps_the_order_and_says_so(model: str) -> None:
-    reranker = load_reranker(model, threads=1, max_concurrent=1)
+    reranker = load_reranker(model, base=Path("never-read"), threads=1, max_concurrent=1)
     assert reranker.name == "keep-order"
     assert "no reranker is configured" in reranker.state().detail
 
@@ -44,7 +45,7 @@ def test_a_model_that_cannot_be_loaded_is_replaced_aloud(
 
     monkeypatch.setattr(CrossEncoderReranker, "load", cannot)
     with caplog.at_level(logging.WARNING):
-        reranker = load_reranker("ours", threads=1, max_concurrent=1)
+        reranker = load_reranker("ours", base=Path("never-read"), threads=1, max_concurrent=1)
     assert reranker.name == "keep-order"
     assert "'ours' cannot be loaded" in reranker.state().detail
     assert "'ours' cannot be loaded" in caplog.text

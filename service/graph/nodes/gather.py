@@ -12,6 +12,7 @@ from service.graph.state import Deps, Outcome, State
 from service.knowledge.snapshots import Snapshots
 from service.model import Candidate, Passage, Source, StoredSource
 from service.ports import WebFindings
+from service.ranking import combined_order
 
 logger = logging.getLogger(__name__)
 
@@ -26,7 +27,7 @@ async def retrieve_vector(state: State, deps: Deps) -> Outcome:
 
 
 async def rerank_vector(state: State, deps: Deps) -> Outcome:
-    """Score each candidate against the standalone question and keep the best `top_n`.
+    """Score each candidate against the standalone question and keep the best `top_n` of both orders combined.
 
     The question, not the rewritten query: the rewrite's added words help to find, and would mislead in judging.
     """
@@ -34,7 +35,7 @@ async def rerank_vector(state: State, deps: Deps) -> Outcome:
     texts = [candidate.passage.indexed_text for candidate in candidates]
     scores = await deps.services.reranker.scores(state["standalone"], texts)
     scored = [Candidate(c.passage, score) for c, score in zip(candidates, scores, strict=True)]
-    ranked = sorted(scored, key=lambda candidate: -candidate.score)[: deps.limits.top_n]
+    ranked = [scored[index] for index in combined_order(scores)][: deps.limits.top_n]
     return Outcome({"ranked": ranked}, n_in=len(candidates), n_out=len(ranked))
 
 

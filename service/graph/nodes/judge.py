@@ -91,7 +91,7 @@ async def judge_grounded(state: State, deps: Deps) -> Verdict:
 
 
 async def judge_answers(state: State, deps: Deps) -> Verdict:
-    said = await deps.model.judge_answers(state["standalone"], state["draft"], deps.usage)
+    said = await deps.model.judge_answers(state["standalone"], state["draft"], state["sources"], deps.usage)
     return verdict_of("answers", said, "off_topic")
 
 

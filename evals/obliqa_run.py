@@ -1,0 +1,176 @@
+"""ObliQA through the product: its store, its fused search, its reranker and its order. Stopped runs go on."""
+
+import hashlib
+import json
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from evals.metrics import average_precision_at, interval, mean, ndcg_at, recall_at
+from evals.obliqa import Asked, Rule, load_asked, load_rules, two_thirds
+from service.knowledge.milvus import MilvusKnowledge
+from service.model import Passage, Scope
+from service.ports import Reranker
+from service.ranking import combined_order
+from service.settings import Settings
+from service.wiring import load_the_reranker, open_store
+
+Progress = Callable[[str], None]
+
+SOURCE = "obliqa"
+CUT = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Ranked:
+    """One question's candidates as passage keys in the search's order, their scores, and the keys that answer."""
+
+    id: str
+    found: list[str]
+    scores: list[float]
+    answers: list[str]
+
+    def relevant(self) -> frozenset[int]:
+        """Places in `found` that answer; what was not found stands at places that no order reaches."""
+        place = {key: index for index, key in enumerate(self.found)}
+        return frozenset(place.get(key, -1 - number) for number, key in enumerate(self.answers))
+
+
+def key_text(key: tuple[int, str]) -> str:
+    return f"{key[0]}/{key[1]}"
+
+
+def passage_of(rule: Rule, sha256: str) -> Passage:
+    return Passage(
+        passage_id=key_text(rule.key),
+        sha256=sha256,
+        source=SOURCE,
+        kind="official",
+        title="",
+        address=str(rule.key[0]),
+        section=rule.key[1],
+        headings=(),
+        context=rule.context,
+        text=rule.text,
+        spans=(),
+        fetched_at="",
+    )
+
+
+async def fill(knowledge: MilvusKnowledge, rules: Sequence[Rule], progress: Progress) -> int:
+    """Store what is not stored yet, document by document. Returns how many passages were written."""
+    stored = await knowledge.documents(SOURCE)
+    written = 0
+    for number in sorted({rule.key[0] for rule in rules}):
+        of_document = [rule for rule in rules if rule.key[0] == number]
+        text = json.dumps([[rule.context, rule.text] for rule in of_document])
+        sha256 = hashlib.sha256(text.encode()).hexdigest()
+        if stored.get(str(number)) != sha256:
+            await knowledge.replace(SOURCE, str(number), [passage_of(rule, sha256) for rule in of_document])
+            written += len(of_document)
+            progress(f"document {number}: {len(of_document)} passages")
+    return written
+
+
+def questions_of(folder: Path, split: str) -> list[Asked]:
+    """The kept third of "dev", which nothing was trained or chosen on; any other split whole."""
+    asked = load_asked(folder, split)
+    return two_thirds(asked)[1] if split == "dev" else asked
+
+
+async def rank(question: Asked, knowledge: MilvusKnowledge, reranker: Reranker, limit: int) -> Ranked:
+    candidates = await knowledge.search(question.question, limit=limit, scope=Scope(sources=frozenset([SOURCE])))
+    scores = await reranker.scores(question.question, [c.passage.indexed_text for c in candidates])
+    return Ranked(
+        question.id,
+        [candidate.passage.passage_id for candidate in candidates],
+        [round(score, 6) for score in scores],
+        sorted(key_text(key) for key in question.answers),
+    )
+
+
+async def run(folder: Path, split: str, limit: int | None, settings: Settings, progress: Progress) -> dict[str, Any]:
+    """Fill the store in `settings.DATA_DIR`, rank every question, and return the measures."""
+    questions = questions_of(folder, split)[:limit]
+    async with open_store(settings, progress) as store:
+        await fill(store.knowledge, load_rules(folder), progress)
+        reranker = load_the_reranker(settings)
+        made_with = f"{store.embedder.identity} {reranker.state().detail} {settings.RETRIEVE_K}"
+        kept = settings.DATA_DIR / f"ranked-{hashlib.sha256(made_with.encode()).hexdigest()[:12]}.jsonl"
+        known = read_ranked(kept)
+        began = time.perf_counter()
+        with kept.open("a", encoding="utf-8") as file:
+            file.write("\n" if known else "")  # after a line that was cut off, the next begins anew
+            for number, question in enumerate(questions, start=1):
+                if question.id not in known:
+                    known[question.id] = await rank(question, store.knowledge, reranker, settings.RETRIEVE_K)
+                    file.write(json.dumps(as_row(known[question.id])) + "\n")
+                    file.flush()
+                if number % 50 == 0:
+                    spent = time.perf_counter() - began
+                    progress(f"{number}/{len(questions)} questions, {spent:.0f} s")
+    return measures([known[question.id] for question in questions], settings.RETRIEVE_K, made_with)
+
+
+def as_row(item: Ranked) -> dict[str, Any]:
+    return {"id": item.id, "found": item.found, "scores": item.scores, "answers": item.answers}
+
+
+def read_ranked(path: Path) -> dict[str, Ranked]:
+    """What an earlier run wrote; a line that was cut off counts as not written."""
+    known: dict[str, Ranked] = {}
+    for line in path.read_text(encoding="utf-8").splitlines() if path.is_file() else []:
+        try:
+            row = json.loads(line)
+        except ValueError:
+            continue
+        known[row["id"]] = Ranked(row["id"], row["found"], row["scores"], row["answers"])
+    return known
+
+
+def orders_of(item: Ranked) -> dict[str, list[int]]:
+    search = list(range(len(item.found)))
+    return {
+        "search": search,
+        "reranker alone": sorted(search, key=lambda i: -item.scores[i]),
+        "both ranks combined": combined_order(item.scores),
+    }
+
+
+def measures(ranked: Sequence[Ranked], limit: int, made_with: str) -> dict[str, Any]:
+    """The full pipeline's measures at 10, the candidates' recall, and each order by itself."""
+    rows = {name: of_order(ranked, name) for name in orders_of(ranked[0])}
+    return {
+        **rows["both ranks combined"],
+        "candidates_recall": mean([recall_at(limit, range(len(item.found)), item.relevant()) for item in ranked]),
+        "retrieve_k": limit,
+        "questions": len(ranked),
+        "made_with": made_with,
+        "ablation": rows,
+    }
+
+
+def of_order(ranked: Sequence[Ranked], name: str) -> dict[str, Any]:
+    each = [(orders_of(item)[name], item.relevant()) for item in ranked]
+    recalls = [recall_at(CUT, order, relevant) for order, relevant in each]
+    return {
+        "recall@10": mean(recalls),
+        "recall@10_95%": interval(recalls, mean),
+        "map@10": mean([average_precision_at(CUT, order, relevant) for order, relevant in each]),
+        "ndcg@10": mean([ndcg_at(CUT, order, relevant) for order, relevant in each]),
+    }
+
+
+def table(found: dict[str, Any]) -> str:
+    lines = [
+        f"{found['questions']} questions, candidates' recall at {found['retrieve_k']}: "
+        f"{found['candidates_recall']:.3f}",
+        "",
+        "| order | Recall@10 | MAP@10 | nDCG@10 |",
+        "| --- | --- | --- | --- |",
+    ]
+    for name, row in found["ablation"].items():
+        lines.append(f"| {name} | {row['recall@10']:.3f} | {row['map@10']:.3f} | {row['ndcg@10']:.3f} |")
+    return "\n".join(lines)

@@ -1,0 +1,174 @@
+"""Calibrate the trained cross-encoder on the development half, and report on the other half.
+
+    python -m evals.train_calibrate service/trained/reranker.safetensors
+
+Writes `<name>.calibration.json` beside the weights: slope and offset of the logits (Platt 1999), fitted on the pairs of
+question and candidate of the development half. Prints ranking, refusal and reliability for both halves, as JSON.
+"""
+
+import asyncio
+import json
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+from numpy.typing import NDArray
+
+from evals.metrics import auc, calibration_error, interval, mean, ndcg_at, recall_at, reliability
+from evals.near_miss import Seen, Shelf, probes, see
+from evals.train_low_rank import replace_file
+from service.knowledge.embed import packaged_model
+from service.knowledge.tuned import load_tuned
+from service.llm.mismatch import mismatch
+from service.ranking import combined_order
+from service.rerank.shipped import load_shipped
+
+CANDIDATES = 40
+GRADED = 6
+"""TOP_N: only what is graded needs a score that means something."""
+
+
+def graded(item: Seen) -> list[int]:
+    """Places of the candidates that the product would grade."""
+    return combined_order(item.scores)[:GRADED]
+
+
+def logit(score: float) -> float:
+    held = min(max(score, 1e-7), 1 - 1e-7)
+    return math.log(held / (1 - held))
+
+
+def pairs_of(seen: Sequence[Seen]) -> tuple[list[float], list[bool]]:
+    """Scores and labels of every graded pair."""
+    scores, right = [], []
+    for item in seen:
+        for place in graded(item):
+            scores.append(item.scores[place])
+            right.append(item.found[place] in item.relevant)
+    return scores, right
+
+
+def fit(scores: Sequence[float], right: Sequence[bool]) -> tuple[float, float]:
+    """Slope and offset that make sigmoid(slope * logit + offset) the likeliest (Newton's method, a little shrunk)."""
+    x: NDArray[np.float64] = np.array([logit(score) for score in scores])
+    y = np.array(right, dtype=np.float64)
+    design = np.stack([x, np.ones_like(x)], axis=1)
+    weights = np.array([1.0, 0.0])
+    for _ in range(50):
+        p = 1 / (1 + np.exp(-design @ weights))
+        gradient = design.T @ (p - y) + 0.01 * weights
+        hessian = (design * (p * (1 - p))[:, None]).T @ design + 0.01 * np.eye(2)
+        weights = weights - np.linalg.solve(hessian, gradient)
+    return float(weights[0]), float(weights[1])
+
+
+def calibrated(score: float, slope: float, offset: float) -> float:
+    return 1 / (1 + math.exp(-(slope * logit(score) + offset)))
+
+
+def answer_scores(seen: Sequence[Seen], shelf: Shelf, *, with_rules: bool) -> tuple[list[float], list[float]]:
+    """The best graded score of each answerable question, and of each unanswerable one."""
+    found: tuple[list[float], list[float]] = ([], [])
+    for item in seen:
+        scores = [
+            0.0
+            if with_rules and mismatch(item.probe.question, shelf.passages[item.found[place]].indexed_text)
+            else item.scores[place]
+            for place in graded(item)
+        ]
+        found[0 if item.probe.expected else 1].append(max(scores))
+    return found
+
+
+def halves(seen: Sequence[Seen]) -> dict[str, list[Seen]]:
+    return {split: [item for item in seen if item.probe.split == split] for split in ("dev", "report")}
+
+
+def ranking(seen: Sequence[Seen]) -> dict[str, Any]:
+    """nDCG@10 and recall within what is graded: the search's order, the reranker's, both combined."""
+    asked = [item for item in seen if item.probe.expected]
+    rows: dict[str, Any] = {"questions": len(asked)}
+    for name in ("search", "reranker", "combined"):
+        orders = [order_of(item, name) for item in asked]
+        gains = [ndcg_at(10, order, item.relevant) for order, item in zip(orders, asked, strict=True)]
+        rows[name] = {
+            "ndcg@10": round(mean(gains), 4),
+            "95%": [round(value, 3) for value in interval(gains, mean)],
+            f"recall@{GRADED}": round(
+                mean([recall_at(GRADED, o, item.relevant) for o, item in zip(orders, asked, strict=True)]), 4
+            ),
+        }
+    return rows
+
+
+def order_of(item: Seen, name: str) -> list[int]:
+    places = list(range(len(item.found)))
+    if name == "reranker":
+        places.sort(key=lambda place: -item.scores[place])
+    elif name == "combined":
+        places = combined_order(item.scores)
+    return [item.found[place] for place in places]
+
+
+def refusal(seen: Sequence[Seen], shelf: Shelf, threshold: float | None, *, with_rules: bool) -> dict[str, Any]:
+    """AUC of the best graded score, and the two kinds of error at a threshold."""
+    right, wrong = answer_scores(seen, shelf, with_rules=with_rules)
+    row: dict[str, Any] = {"answerable": len(right), "unanswerable": len(wrong), "auc": round(auc(right, wrong), 4)}
+    if threshold is not None:
+        row["false_answers"] = round(mean([float(score >= threshold) for score in wrong]), 4)
+        row["false_refusals"] = round(mean([float(score < threshold) for score in right]), 4)
+    return row
+
+
+def threshold_for(seen: Sequence[Seen], shelf: Shelf, false_answers: float) -> float:
+    """The lowest threshold at which at most this share of the unanswerable would be answered."""
+    _, wrong = answer_scores(seen, shelf, with_rules=True)
+    ordered = sorted(wrong, reverse=True)
+    return ordered[int(false_answers * len(ordered))] + 1e-4
+
+
+def report(seen: Sequence[Seen], shelf: Shelf) -> dict[str, Any]:
+    parts = halves(seen)
+    threshold = threshold_for(parts["dev"], shelf, 0.05)
+    rows: dict[str, Any] = {"threshold": round(threshold, 4)}
+    for split, part in parts.items():
+        seed = [item for item in part if item.probe.id[0] in "ab"]
+        twins = [item for item in part if item.probe.id[0] not in "ab"]
+        bins = reliability(*pairs_of(part))
+        rows[split] = {
+            "ranking, labelled questions": ranking(seed),
+            "ranking, near-miss questions": ranking(twins),
+            "refusal": refusal(part, shelf, threshold, with_rules=False),
+            "refusal, with rules": refusal(part, shelf, threshold, with_rules=True),
+            "ece": round(calibration_error(bins), 4),
+            "reliability": [[b.count, round(b.mean_score, 3), round(b.share_right, 3)] for b in bins],
+        }
+    return rows
+
+
+def main(
+    weights: Annotated[Path, typer.Argument(help="The adapter.")],
+    embedder: Annotated[Path | None, typer.Option(help="Adapter of the embedder that searches.")] = None,
+    threads: Annotated[int, typer.Option(help="Threads of torch.")] = 1,
+) -> None:
+    path = weights.with_suffix(".calibration.json")
+    replace_file(path, b'{"slope": 1.0, "offset": 0.0}\n')
+    shelf = Shelf(load_tuned(threads=threads, adapter=embedder))
+    reranker = load_shipped(packaged_model(), threads=threads, max_concurrent=1, weights=weights)
+    asked = [probe for probe in probes() if probe.split in ("dev", "report")]
+    seen = asyncio.run(see(shelf, reranker, asked, CANDIDATES))
+    slope, offset = fit(*pairs_of([item for item in seen if item.probe.split == "dev"]))
+    fitted = {"slope": round(slope, 5), "offset": round(offset, 5), "fitted_on": "development half of the samples"}
+    replace_file(path, (json.dumps(fitted) + "\n").encode())
+    scaled = [
+        Seen(item.probe, item.found, [calibrated(s, slope, offset) for s in item.scores], item.relevant)
+        for item in seen
+    ]
+    typer.echo(json.dumps({"calibration": fitted, **report(scaled, shelf)}, indent=1))
+
+
+if __name__ == "__main__":
+    typer.run(main)

@@ -1,0 +1,113 @@
+"""Low-rank training of a model's linear layers, and the adapter file that ships (see `service/low_rank.py`)."""
+
+import hashlib
+import json
+import math
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import torch
+from safetensors.torch import save
+from torch import nn
+
+from service.low_rank import DOWN, UP
+
+_LAYER = re.compile(r"encoder\.layer\.(\d+)\.")
+
+
+class LowRankLinear(nn.Module):
+    """A frozen linear layer with a trained update: W x + scale * B A x. B starts at zero: at first nothing changes."""
+
+    def __init__(self, base: nn.Linear, rank: int, scale: float) -> None:
+        super().__init__()
+        self.base = base.requires_grad_(False)
+        self.down = nn.Parameter(torch.empty(rank, base.in_features))
+        self.up = nn.Parameter(torch.zeros(base.out_features, rank))
+        nn.init.kaiming_uniform_(self.down, a=math.sqrt(5))
+        self.scale = scale
+
+    def forward(self, inputs: torch.Tensor) -> torch.Tensor:
+        # The scale goes to the narrow side: a pass over the wide output costs as much as the small product itself.
+        low: torch.Tensor = nn.functional.linear(inputs, self.down) * self.scale
+        base: torch.Tensor = self.base(inputs)
+        return torch.addmm(base.flatten(0, -2), low.flatten(0, -2), self.up.T).view(base.shape)
+
+
+def adapt(
+    model: nn.Module, *, rank: int, scale: float, first_layer: int = 0, whole: tuple[str, ...] = ()
+) -> list[nn.Parameter]:
+    """Freeze `model`, put an update on the encoder's linear layers, train the parameters named `whole` as they are.
+
+    Layers below `first_layer` stay as they are, and need no backward pass.
+
+    Returns what is trained.
+    """
+    model.requires_grad_(False)
+    for name, module in list(model.named_modules()):
+        layer = _LAYER.search(name)
+        if isinstance(module, nn.Linear) and layer and int(layer[1]) >= first_layer:
+            parent = model.get_submodule(name.rpartition(".")[0])
+            setattr(parent, name.rpartition(".")[2], LowRankLinear(module, rank, scale))
+    for name, parameter in model.named_parameters():
+        if name.startswith(whole) if whole else False:
+            parameter.requires_grad_(True)
+    return [parameter for parameter in model.parameters() if parameter.requires_grad]
+
+
+def adapter_tensors(model: nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
+    """Yield the trained tensors under the names that `merge_adapter` reads."""
+    for name, parameter in model.named_parameters():
+        if parameter.requires_grad:
+            kept = name.replace(".down", DOWN) if name.endswith(".down") else name
+            yield kept.replace(".up", UP) if kept.endswith(".up") else kept, parameter.detach()
+
+
+def save_adapter(model: nn.Module, scale: float, weights: Path) -> str:
+    """Write the adapter in half precision and its checksum beside it. Returns the SHA-256."""
+    tensors = {name: tensor.half().contiguous() for name, tensor in adapter_tensors(model)}
+    content = save(tensors, metadata={"adapter": json.dumps({"scale": scale})})
+    replace_file(weights, content)
+    digest = hashlib.sha256(content).hexdigest()
+    replace_file(weights.with_suffix(".sha256"), f"{digest}  {weights.name}\n".encode())
+    return digest
+
+
+def replace_file(path: Path, content: bytes) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_suffix(path.suffix + ".part")
+    part.write_bytes(content)
+    os.replace(part, path)
+
+
+class Checkpoint:
+    """Where a training stands on disk: a run that was stopped goes on at its last whole hundred of steps."""
+
+    def __init__(self, path: Path, model: nn.Module, optimizer: torch.optim.Optimizer) -> None:
+        self._path = path
+        self._model = model
+        self._optimizer = optimizer
+
+    def save(self, step: int) -> None:
+        trained = dict(adapter_tensors(self._model))
+        part = self._path.with_suffix(".part")
+        torch.save({"step": step, "model": trained, "optimizer": self._optimizer.state_dict()}, part)
+        os.replace(part, self._path)
+
+    def load(self) -> int:
+        """Return the number of steps done, 0 without a checkpoint."""
+        if not self._path.is_file():
+            return 0
+        kept = torch.load(self._path, weights_only=True)
+        own = dict(adapter_tensors(self._model))
+        with torch.no_grad():
+            for name, tensor in kept["model"].items():
+                own[name].copy_(tensor)
+        self._optimizer.load_state_dict(kept["optimizer"])
+        return int(kept["step"])
+
+
+def falling(peak: float, step: int, steps: int, warmup: int) -> float:
+    """A learning rate that rises over `warmup` steps and falls along a line to zero."""
+    return peak * min((step + 1) / warmup, max(0.0, (steps - step) / max(1, steps - warmup)))

@@ -1,0 +1,169 @@
+"""Train the cross-encoder that ships: a low-rank adapter on the verified all-MiniLM-L6-v2, with a head of one score.
+
+    python -m evals.train_reranker DIR
+
+Every step holds three kinds of groups, each with one right pair: a question with its passage and hard negatives; an
+answerable question and twins of it that the same passage does not answer; and both kinds from an invented rulebook.
+The loss is a softmax over each group plus a pointwise one, so that a score means something by itself.
+"""
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import torch
+import typer
+from torch import nn
+from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy
+
+from evals import train_calibrate, train_embedder
+from evals.near_miss import NEAR_MISS
+from evals.obliqa import Asked, Rule, load_asked, load_rules, two_thirds
+from evals.train_bm25 import Bm25, best, fused
+from evals.train_candidates import passage_vectors
+from evals.train_embedder import without_dropout
+from evals.train_groups import SEED, Group, Groups, examples_of, sample_groups
+from evals.train_lessons import LessonPairs, load_lessons
+from evals.train_low_rank import Checkpoint, adapt, falling, save_adapter
+from service.knowledge.embed import packaged_model
+
+RANK, SCALE, FIRST_LAYER = 32, 2.0, 1
+PEAK, WARMUP = 8e-4, 40
+SLOW, COOLDOWN, STEPS = 2200, 850, 1650
+"""The rate falls as if for `SLOW` steps until `COOLDOWN`, and from there along a line to zero at `STEPS`."""
+MAX_TOKENS = 160
+POINTWISE = 0.6
+POOL = 100
+TRAINED = Path("service/trained")
+
+
+def loss_of(model: nn.Module, tokenizer: Any, groups: Sequence[Group]) -> torch.Tensor:
+    pairs = [pair for group in groups for pair in group.pairs]
+    logits = scores_of(model, tokenizer, pairs)
+    labels = torch.tensor([float(i == 0) for group in groups for i in range(len(group.pairs))])
+    weights = torch.where(labels > 0, 1.6, 1.0)
+    pointwise = binary_cross_entropy_with_logits(logits, labels, weight=weights)
+    listwise = torch.stack(
+        [
+            cross_entropy(part[None], torch.zeros(1, dtype=torch.long))
+            for part in torch.split(logits, [len(group.pairs) for group in groups])
+        ]
+    ).mean()
+    return listwise + POINTWISE * pointwise
+
+
+def scores_of(model: nn.Module, tokenizer: Any, pairs: Sequence[tuple[str, str]], parts: int = 4) -> torch.Tensor:
+    """Logits float32 (n,) in the order given; computed in parts of like length, which saves padding."""
+    lengths = [len(q) + len(t) for q, t in pairs]
+    order = sorted(range(len(pairs)), key=lambda i: min(lengths[i], 5 * MAX_TOKENS))
+    size = -(-len(order) // parts)
+    found, places = [], []
+    for start in range(0, len(order), size):
+        part = order[start : start + size]
+        features = tokenizer(
+            [pairs[i][0] for i in part],
+            [pairs[i][1] for i in part],
+            padding=True,
+            truncation="longest_first",
+            max_length=MAX_TOKENS,
+            return_tensors="pt",
+        )
+        found.append(model(**features).logits[:, 0])
+        places += part
+    return torch.cat(found)[torch.tensor(places).argsort()]
+
+
+def rate_at(step: int, steps: int) -> float:
+    slow = falling(PEAK, min(step, COOLDOWN), SLOW, WARMUP)
+    return slow * max(0.0, min(1.0, (steps - step) / max(1, steps - COOLDOWN)))
+
+
+def train(model: nn.Module, tokenizer: Any, groups: Groups, state: Path, steps: int) -> None:
+    """Goes on from `state` when a run was stopped."""
+    optimizer = torch.optim.AdamW([p for p in model.parameters() if p.requires_grad], lr=PEAK, weight_decay=0.01)
+    checkpoint = Checkpoint(state, model, optimizer)
+    done = checkpoint.load()
+    began, total = time.perf_counter(), 0.0
+    for step in range(done, steps):
+        for group in optimizer.param_groups:
+            group["lr"] = rate_at(step, steps)
+        loss = loss_of(model, tokenizer, groups.of(step))
+        optimizer.zero_grad()
+        torch.autograd.backward(loss)
+        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        total += loss.item()
+        if (step + 1) % 20 == 0:
+            spent = time.perf_counter() - began
+            typer.echo(f"{step + 1}/{steps} loss {total / 20:.3f} {spent / (step + 1 - done):.2f} s a step")
+            total = 0.0
+        if (step + 1) % 50 == 0 or step + 1 == steps:
+            checkpoint.save(step + 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Data:
+    """What training and measuring read: the passages, the questions of both parts, and each one's candidates."""
+
+    rules: list[Rule]
+    taken: list[Asked]
+    kept: list[Asked]
+    found: dict[str, list[int]]
+
+
+def load_data(folder: Path, cache: Path, embedder: Path | None) -> Data:
+    rules = load_rules(folder)
+    taken, kept = two_thirds(load_asked(folder, "dev"))
+    vectors = passage_vectors([rule.indexed_text for rule in rules], cache, embedder)
+    questions = [question.question for question in (*taken, *kept)]
+    asked = passage_vectors(questions, cache, embedder)
+    bm25 = Bm25([rule.text for rule in rules])
+    found = {
+        question: fused([best(vectors @ vector, POOL), bm25.top(question, POOL)], POOL)
+        for question, vector in zip(questions, asked, strict=True)
+    }
+    return Data(rules, taken, kept, found)
+
+
+def new_model(threads: int) -> tuple[nn.Module, Any]:
+    """Return the base with a fresh head, the adapter's layers in place, and the tokenizer."""
+    from transformers import AutoModelForSequenceClassification, AutoTokenizer
+
+    torch.set_num_threads(threads)
+    torch.manual_seed(SEED)
+    folder = packaged_model()
+    model = AutoModelForSequenceClassification.from_pretrained(folder, num_labels=1, local_files_only=True)
+    tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
+    adapt(model, rank=RANK, scale=SCALE, first_layer=FIRST_LAYER, whole=("classifier", "bert.pooler"))
+    without_dropout(model)
+    model.train()
+    return model, tokenizer
+
+
+def main(
+    folder: Annotated[Path, typer.Argument(help="Folder of ObliQA: documents/ and ObliQA_dev.json.")],
+    out: Annotated[Path, typer.Option(help="Folder for the adapters.")] = TRAINED,
+    cache: Annotated[Path, typer.Option(help="Folder for vectors and checkpoints.")] = Path("build/training"),
+    steps: Annotated[int, typer.Option(help="Steps; the published adapter took the default.")] = STEPS,
+    threads: Annotated[int, typer.Option(help="Threads of torch.")] = 1,
+) -> None:
+    """Train the embedder, then the reranker on its candidates, then calibrate. What is done is not done again."""
+    torch.set_num_threads(threads)
+    cache.mkdir(parents=True, exist_ok=True)
+    embedder, reranker = out / "embedder.safetensors", out / "reranker.safetensors"
+    if not embedder.is_file():
+        train_embedder.main(folder, out, cache, threads)
+    data = load_data(folder, cache, embedder)
+    examples = examples_of(data.taken, data.rules, [data.found[q.question] for q in data.taken])
+    model, tokenizer = new_model(threads)
+    samples = sample_groups(NEAR_MISS, lambda text: len(tokenizer(text)["input_ids"]), 256)
+    groups = Groups(data.rules, examples, samples, LessonPairs(load_lessons()))
+    train(model, tokenizer, groups, cache / "reranker.pt", steps)
+    typer.echo(save_adapter(model, SCALE, reranker))
+    train_calibrate.main(reranker, embedder, threads)
+
+
+if __name__ == "__main__":
+    typer.run(main)

@@ -1,0 +1,54 @@
+"""Rules that a reader would accept for why a passage on the right topic is still the wrong one.
+
+Each compares the question with a passage and its heading path, by words alone. They only ever say no.
+"""
+
+import re
+from collections.abc import Iterable
+
+CONTRASTS: tuple[tuple[str, ...], ...] = (
+    ("retail client", "professional client", "eligible counterparty"),
+    ("category a", "category b"),
+    ("main market", "growth market"),
+    ("internal reconciliation", "external reconciliation"),
+    ("major incident", "significant incident", "minor incident"),
+    ("quarterly return", "annual return"),
+)
+"""Kinds of which a rule for one says nothing on another. A text that names several holds for each of them."""
+
+_MONTH = "january|february|march|april|may|june|july|august|september|october|november|december"
+_DATE = rf"(?:\d{{1,2}} )?(?:(?:{_MONTH}) )?(?:19|20)\d\d"
+_PAST_RULE = re.compile(
+    r"\b(?:former|previous|old|earlier) (?:\w+ )?(?:rules?|regime|order|handbook|law|form|period|rulebook)\b"
+    rf"|\bbefore {_DATE}\b|\bin those days\b"
+)
+_PAST_MARK = re.compile(rf"\b(?:former|formerly|previous|previously|existing)\b|\b(?:before|until) {_DATE}\b")
+_PAST_QUESTION = re.compile(r"\b(?:did|was|were|had)\b")
+_YEAR = re.compile(r"\b(?:19|20)\d\d\b")
+
+
+def mismatch(question: str, text: str) -> str:
+    """Return why `text` (heading path included) cannot answer `question`, or "" where no rule says so."""
+    asked, said = folded(question), folded(text)
+    for kinds in CONTRASTS:
+        wanted, named = named_of(kinds, asked), named_of(kinds, said)
+        if wanted and named and not wanted & named:
+            return f"is about {', '.join(sorted(named))}, not {', '.join(sorted(wanted))}"
+    if is_about_the_past(asked) and not _PAST_MARK.search(said):
+        return "says nothing of the time before"
+    return ""
+
+
+def folded(text: str) -> str:
+    return " ".join(text.lower().replace("’", "'").split())
+
+
+def named_of(kinds: Iterable[str], text: str) -> set[str]:
+    return {kind for kind in kinds if re.search(rf"\b{re.escape(kind)}(?:s|'s|s')?\b", text)}
+
+
+def is_about_the_past(asked: str) -> bool:
+    """Whether the question, folded, asks what a rule was: an earlier regime by name, or a past tense with a year."""
+    if _PAST_RULE.search(asked):
+        return True
+    return bool(_PAST_QUESTION.search(asked) and _YEAR.search(asked))

@@ -1,0 +1,56 @@
+"""Low-rank adapters: a small safetensors file that turns verified base weights into trained ones (Hu et al. 2021).
+
+A trained linear layer is W + scale * B A with A (rank, in) and B (out, rank). Merged at load, the model is an ordinary
+one afterwards: no other library, no slower inference.
+"""
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from service.errors import ModelFilesError
+from service.weights import sha256_of_file
+
+if TYPE_CHECKING:
+    import torch
+
+DOWN = ".lora_down"
+UP = ".lora_up"
+
+
+def read_adapter(weights: Path) -> tuple[dict[str, "torch.Tensor"], float]:
+    """Return the tensors of an adapter file and its scale, the file checked against `<name>.sha256` beside it.
+
+    Raises `ModelFilesError` for a file that is missing, altered or no adapter.
+    """
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        expected = weights.with_suffix(".sha256").read_text(encoding="ascii").split()[0]
+        if sha256_of_file(weights) != expected:
+            raise ModelFilesError(f"The adapter {weights.name} is not the one that was shipped (SHA-256 differs).")
+        with safe_open(weights, framework="pt") as file:
+            metadata = json.loads((file.metadata() or {})["adapter"])
+            return {name: file.get_tensor(name).float() for name in file.keys()}, float(metadata["scale"])  # noqa: SIM118
+    except (OSError, IndexError, KeyError, ValueError, SafetensorError) as error:
+        raise ModelFilesError(f"The adapter {weights.name} cannot be read: install Gatehouse again.") from error
+
+
+def merge_adapter(module: "torch.nn.Module", tensors: dict[str, "torch.Tensor"], scale: float) -> None:
+    """Add each low-rank update to its layer and copy the tensors that were trained whole, in place.
+
+    Raises `ModelFilesError` when a tensor has no place in `module`.
+    """
+    import torch
+
+    own = dict(module.named_parameters())
+    with torch.no_grad():
+        for name, tensor in tensors.items():
+            layer = name.removesuffix(DOWN).removesuffix(UP)
+            target = own.get(layer if layer == name else f"{layer}.weight")
+            if target is None:
+                raise ModelFilesError(f"The adapter names {name!r}, which the base model does not have.")
+            if name.endswith(DOWN):
+                target.add_(scale * (tensors[layer + UP] @ tensor))
+            elif layer == name:
+                target.copy_(tensor)

@@ -1,0 +1,79 @@
+"""The cross-encoder that ships: our own low-rank adapter on the verified all-MiniLM-L6-v2 (`trained/README.md`).
+
+Merged at load it is an ordinary `CrossEncoder`. Its logits are calibrated with a slope and an offset that were fitted
+after training (Platt 1999) and stand beside the weights, so that a score is a share of right pairs.
+"""
+
+import json
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from service.errors import ModelFilesError
+from service.low_rank import merge_adapter, read_adapter
+from service.rerank.cross_encoder import CrossEncoderReranker
+from service.weights import load_weights
+
+if TYPE_CHECKING:
+    from sentence_transformers import CrossEncoder
+
+NAME = "gatehouse-minilm"
+"""What `RERANKER_MODEL` calls it."""
+
+WEIGHTS = Path(__file__).parents[1] / "trained" / "reranker.safetensors"
+MAX_TOKENS = 320
+"""A passage of the longest kind (256) and a question; the base reads up to 512."""
+
+
+def load_shipped(base: Path, *, threads: int, max_concurrent: int, weights: Path = WEIGHTS) -> CrossEncoderReranker:
+    """Load the adapter onto the base in folder `base`. Blocks for seconds.
+
+    Raises `ModelFilesError` for weights that are missing, altered or made for another base.
+    """
+    import torch
+
+    torch.set_num_threads(threads)
+    tensors, scale = read_adapter(weights)
+    slope, offset = calibration_of(weights)
+    tensors["classifier.weight"] = slope * tensors["classifier.weight"]
+    tensors["classifier.bias"] = slope * tensors["classifier.bias"] + offset
+    model = load_weights(str(base), _without_a_head)
+    merge_adapter(model.get_submodule("0.model"), tensors, scale)
+    model.eval()
+    return CrossEncoderReranker(model, NAME, max_concurrent=max_concurrent)
+
+
+def calibration_of(weights: Path) -> tuple[float, float]:
+    """Return (slope, offset) for the logits, from `<name>.calibration.json`. Raises `ModelFilesError`."""
+    path = weights.with_suffix(".calibration.json")
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+        return float(found["slope"]), float(found["offset"])
+    except (OSError, KeyError, TypeError, ValueError) as error:
+        raise ModelFilesError(f"The calibration {path.name} cannot be read: install Gatehouse again.") from error
+
+
+def _without_a_head(folder: str, local_files_only: bool) -> "CrossEncoder":
+    from sentence_transformers import CrossEncoder
+
+    with _quiet("transformers", "sentence_transformers"):
+        encoder: CrossEncoder = CrossEncoder(
+            folder, num_labels=1, device="cpu", max_length=MAX_TOKENS, local_files_only=local_files_only
+        )
+    return encoder
+
+
+@contextmanager
+def _quiet(*names: str) -> Iterator[None]:
+    """The base has no head, and the libraries say so at length; the head comes with the adapter."""
+    known = [name for name in logging.Logger.manager.loggerDict if name.startswith(names)]
+    levels = {log: log.level for log in map(logging.getLogger, {*names, *known})}
+    try:
+        for log in levels:
+            log.setLevel(logging.ERROR)
+        yield
+    finally:
+        for log, level in levels.items():
+            log.setLevel(level)

@@ -1,0 +1,37 @@
+import pytest
+
+from service.llm.mismatch import mismatch
+
+
+def test_a_rule_for_one_kind_of_client_is_no_answer_for_another() -> None:
+    assert mismatch("Must it pay a professional client’s interest?", "A firm must pay a retail client all interest.")
+
+
+def test_a_rule_that_names_several_kinds_answers_for_each() -> None:
+    text = "Recordings are kept for retail clients and professional clients alike."
+    assert not mismatch("How long are a professional client's calls kept?", text)
+
+
+def test_a_rule_without_a_kind_answers_for_every_kind() -> None:
+    assert not mismatch("Must a category A firm tell the Authority?", "A firm must tell the Authority within a day.")
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "What was the limit before 1 July 2031?",
+        "What is the limit under the former rules?",
+        "What did a firm have to pay in May 2030?",
+    ],
+)
+def test_a_question_on_the_past_is_not_answered_by_a_rule_that_does_not_speak_of_it(question: str) -> None:
+    assert mismatch(question, "The limit is MC 400. A firm waits until it can pay.")
+
+
+def test_a_question_on_the_past_may_be_answered_by_a_rule_on_the_former_period() -> None:
+    assert not mismatch("What was the period before 1 July 2031?", "Records keep the former period of four years.")
+    assert not mismatch("What was the sum before 1 July 2031?", "Until 30 June 2031 the sum is MC 300,000.")
+
+
+def test_a_date_that_has_not_passed_is_no_question_on_the_past() -> None:
+    assert not mismatch("By when must the form for 2032 be filed?", "The form is filed within 20 business days.")

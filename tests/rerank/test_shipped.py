@@ -1,0 +1,72 @@
+"""The cross-encoder that ships loads, is checked, and ranks."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from service.errors import ModelFilesError
+from service.knowledge.embed import packaged_model
+from service.rerank.cross_encoder import CrossEncoderReranker
+from service.rerank.shipped import NAME, WEIGHTS, calibration_of, load_shipped
+
+
+@pytest.fixture
+def copied(tmp_path: Path) -> Path:
+    for path in WEIGHTS.parent.glob("reranker.*"):
+        shutil.copy(path, tmp_path / path.name)
+    return tmp_path / WEIGHTS.name
+
+
+@pytest.fixture(scope="module")
+def shipped() -> CrossEncoderReranker:
+    return load_shipped(packaged_model(), threads=1, max_concurrent=1)
+
+
+def test_the_shipped_files_are_small_enough_to_live_in_the_repository() -> None:
+    assert sum(path.stat().st_size for path in WEIGHTS.parent.iterdir()) < 10_000_000
+
+
+def test_a_calibration_that_is_no_number_is_refused(copied: Path) -> None:
+    copied.with_suffix(".calibration.json").write_text(json.dumps({"slope": None, "offset": 0}))
+    with pytest.raises(ModelFilesError, match="calibration"):
+        calibration_of(copied)
+
+
+@pytest.mark.slow
+def test_altered_weights_are_refused(copied: Path) -> None:
+    content = bytearray(copied.read_bytes())
+    content[-1] ^= 1
+    copied.write_bytes(content)
+    with pytest.raises(ModelFilesError, match="SHA-256"):
+        load_shipped(packaged_model(), threads=1, max_concurrent=1, weights=copied)
+
+
+@pytest.mark.slow
+async def test_the_passage_that_answers_ranks_above_its_near_misses(shipped: CrossEncoderReranker) -> None:
+    question = "Within how many days must a harbour pilot report a collision?"
+    scores = await shipped.scores(
+        question,
+        [
+            "A ship’s cook must report a collision on Form HC-2.",
+            "A harbour pilot must report a collision within 3 days of it.",
+            "A harbour pilot must renew his licence every five years.",
+            "Cakes are sold on the quay.",
+        ],
+    )
+    assert max(range(4), key=scores.__getitem__) == 1
+    assert all(0 < score < 1 for score in scores)
+
+
+@pytest.mark.slow
+async def test_another_kind_of_person_scores_lower_on_the_same_passage(shipped: CrossEncoderReranker) -> None:
+    passage = "A harbour pilot must report a collision within 3 days of it."
+    asked = await shipped.scores("How soon must a harbour pilot report a collision?", [passage])
+    twin = await shipped.scores("How soon must an insurance broker report a collision?", [passage])
+    assert asked[0] > twin[0]
+
+
+@pytest.mark.slow
+def test_its_state_names_it_and_its_checksum(shipped: CrossEncoderReranker) -> None:
+    assert shipped.state().detail.startswith(f"{NAME} sha256:")
