@@ -106,7 +106,7 @@ def turns_of(question: Question) -> list[Turn]:
             "question": asked,
             "standalone": asked,
             "web_search": False,
-            "web": {"query": "", "status": "off"},
+            "web": {"query": "", "status": "off", "sent": []},
             "model": "history",
             "reranker": "history",
             "answer": answered,

@@ -20,6 +20,8 @@
         |-- KnowledgeBaseError   Milvus does not answer
         |-- ModelUnavailable     the model API is down, overloaded or cut the stream
         |-- ModelUnusable        the model answered, but nothing in it can be believed
+        |-- SearchUnavailable    the web's search engine does not answer, or blocks us
+        |-- PageRefused          a web page that may not or could not be fetched
         |-- Overloaded           too many runs at once
         |-- DeadlineExceeded     the run took longer than RUN_DEADLINE_S
         |-- ShuttingDown         the service is being stopped
@@ -132,6 +134,14 @@ class ModelUnavailable(DependencyError):
 class ModelUnusable(DependencyError):
     code = "model_unusable"
     status = 502
+
+
+class SearchUnavailable(DependencyError):
+    code = "search_unavailable"
+
+
+class PageRefused(DependencyError):
+    code = "page_refused"
 
 
 class Overloaded(DependencyError):

@@ -118,10 +118,16 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """What a run may read. `None` means everything; an empty set means nothing (invariant 13)."""
+    """What a run may read. `None` means everything; an empty set means nothing (invariant 13).
+
+    `web` False forbids the web whatever the request asks for; True allows it where the request asks. `domains` are
+    those that search and fetch may read, with what lies below them.
+    """
 
     sources: frozenset[str] | None = None
     kinds: frozenset[Kind] | None = None
+    web: bool = True
+    domains: frozenset[str] | None = None
 
     def admits(self, passage: Passage) -> bool:
         return (self.sources is None or passage.source in self.sources) and (
@@ -216,10 +222,11 @@ class StoredVerdict(TypedDict):
 
 
 class StoredWeb(TypedDict):
-    """What left for the web in the turn, and how it went."""
+    """What left for the web in the turn, and how it went. `sent` is every query that left, in order."""
 
     query: str
     status: WebStatus
+    sent: list[str]
 
 
 class Turn(TypedDict):
@@ -260,7 +267,7 @@ class Usage:
     prompts: dict[str, str] = field(default_factory=dict)
 
     def call(self, name: str, prompt_sha256: str = "") -> None:
-        """Count one logical call of `name` (condense, grade, rewrite, answer, judge_grounded, judge_answers)."""
+        """Count one logical call of `name` (condense, web_query, grade, rewrite, answer, judge_grounded, ...)."""
         self.model_calls += 1
         self.calls[name] += 1
         if prompt_sha256:

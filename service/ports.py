@@ -1,6 +1,6 @@
 """What the graph needs from the outside world, as protocols. Each has two implementations that ship."""
 
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -65,10 +65,10 @@ class Reranker(Protocol):
 
 
 class AnswerModel(Protocol):
-    """The six things a model is asked. `usage` is filled as calls are made, also when they fail.
+    """The seven things a model is asked. `usage` is filled as calls are made, also when they fail.
 
-    Only `condense`, `rewrite` and `answer` raise (`ModelUnavailable`, `ModelUnusable`). `grade` and the judges never
-    raise for a model's fault: what cannot be had or believed is the result `error` (invariant 6).
+    Only `condense`, `web_query`, `rewrite` and `answer` raise (`ModelUnavailable`, `ModelUnusable`). `grade` and the
+    judges never raise for a model's fault: what cannot be had or believed is the result `error` (invariant 6).
     """
 
     @property
@@ -76,6 +76,10 @@ class AnswerModel(Protocol):
 
     async def condense(self, turns: Sequence[Turn], question: str, usage: Usage) -> str:
         """Return the question so that it stands alone, or unchanged where it already does."""
+        ...
+
+    async def web_query(self, question: str, tried: str, usage: Usage) -> str:
+        """Return a short query for a public search engine. `tried` is the query of an earlier pass, or ""."""
         ...
 
     async def grade(self, question: str, passages: Sequence[Passage], usage: Usage) -> list[Grade]:
@@ -118,7 +122,10 @@ class AnswerCut(Exception):
 
 @dataclass(frozen=True, slots=True)
 class WebFindings:
-    """What a web search brought back: the query that left, how it went, and graded-to-be verbatim strips."""
+    """What a web search brought back: the query that left, how it went, and graded-to-be verbatim strips.
+
+    The pages of the strips stand in the snapshots already.
+    """
 
     query: str
     status: WebStatus
@@ -126,9 +133,28 @@ class WebFindings:
     warning: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class WebAsk:
+    """One search. `question` never leaves: it is what strips are ranked by, and what `write` is given, masked.
+
+    `write` words the query, and is called only where one may leave; `sending` is told the exact text before it does.
+    `domains` limits results and every fetch (None is everywhere, an empty set nowhere). `before` is what the pass
+    before brought back: the same query is not sent twice.
+    """
+
+    question: str
+    write: Callable[[str], Awaitable[str]]
+    sending: Callable[[str], None]
+    domains: frozenset[str] | None = None
+    before: WebFindings | None = None
+
+
 class WebSearch(Protocol):
-    async def search(self, question: str) -> WebFindings:
-        """Search and fetch within the budget. Never raises for the web's faults: they are a status."""
+    async def search(self, ask: WebAsk) -> WebFindings:
+        """Search and fetch within the budget. Never raises for the web's faults: they are a status.
+
+        What `write` raises passes through.
+        """
         ...
 
     def state(self) -> ComponentState: ...

@@ -45,6 +45,16 @@ class Settings(BaseSettings):
     RETRIEVE_K: int = Field(40, ge=1, le=200, description="Candidates taken from the store.")
     TOP_N: int = Field(6, ge=1, le=20, description="Passages kept after the rerank.")
 
+    # The web
+    WEB_SEARCH_ENABLED: bool = Field(
+        True, description="`false` forbids the web to every request; `true` searches it where a request asks."
+    )
+    WEB_BUDGET_S: float = Field(10, ge=1, le=60, description="Time limit of a web search and its fetches together.")
+    WEB_STRIPS: int = Field(4, ge=1, le=12, description="Extracts of web pages that are graded beside the passages.")
+    WEB_MASK_FILE: str = Field(
+        "", description="File of names and patterns (a text, or `re:` and a pattern, a line) masked in web queries."
+    )
+
     # Gates
     GRADE_MODE: Literal["each", "batch"] = Field("each", description="One model call per passage, or one for all.")
     GRADE_CONCURRENCY: int = Field(6, ge=1, le=32, description="Grading calls of one run at the same time.")

@@ -36,13 +36,17 @@ from service.llm.claude import Claude
 from service.llm.fallback import WithFallback
 from service.llm.quote import Quote
 from service.model import ComponentState
-from service.ports import AnswerModel, Reranker
+from service.ports import AnswerModel, Reranker, WebSearch
 from service.rerank.choose import load_reranker
 from service.rerank.shipped import NAME as SHIPPED
 from service.rerank.shipped import load_shipped
 from service.sample import SAMPLE
 from service.serve import listen_url
 from service.settings import Settings
+from service.web.duckduckgo import DuckDuckGo, WebLimits
+from service.web.engine import DuckDuckGoEngine
+from service.web.fetch import Fetcher, SystemResolver
+from service.web.masking import Masks
 from service.web.off import NoWeb
 
 logger = logging.getLogger(__name__)
@@ -115,7 +119,8 @@ async def open_gatehouse(settings: Settings, progress: Progress, site: Path | No
         reranker = await timed("loading the reranker", progress, lambda: load_the_reranker(settings))
         checkpointer, listing = await open_threads(settings.DATA_DIR, stack)
         scorer = await asyncio.to_thread(load_the_scorer, settings, reranker)
-        services = Services(store.knowledge, reranker, scorer, NoWeb(), store.snapshots, limits_of(settings))
+        web = open_web(settings, scorer, store.snapshots, stack)
+        services = Services(store.knowledge, reranker, scorer, web, store.snapshots, limits_of(settings))
         model_for_run = await choose_model(settings, Quote(scorer), stack)
         graph = build_graph(checkpointer)
         history = History(graph, checkpointer, listing)
@@ -179,11 +184,23 @@ def limits_of(settings: Settings) -> Limits:
         top_n=settings.TOP_N,
         grade_mode=settings.GRADE_MODE,
         grade_concurrency=settings.GRADE_CONCURRENCY,
+        web_strips=settings.WEB_STRIPS,
         max_rewrites=settings.MAX_REWRITES,
         max_regen=settings.MAX_REGEN,
         on_ungrounded=settings.ON_UNGROUNDED,
         handoff_text=settings.HANDOFF_TEXT,
     )
+
+
+def open_web(settings: Settings, scorer: Reranker, snapshots: Snapshots, stack: AsyncExitStack) -> WebSearch:
+    """The web, or its absence. Nothing is sent before a request asks. Raises `OperatorError` for the mask file."""
+    if not settings.WEB_SEARCH_ENABLED:
+        return NoWeb()
+    masks = Masks.load(Path(settings.WEB_MASK_FILE)) if settings.WEB_MASK_FILE else Masks()
+    resolver = SystemResolver()
+    stack.callback(resolver.close)
+    limits = WebLimits(budget_s=settings.WEB_BUDGET_S, strips=settings.WEB_STRIPS)
+    return DuckDuckGo(DuckDuckGoEngine(), Fetcher(resolver), masks, scorer, snapshots, limits)
 
 
 async def choose_model(settings: Settings, quote: Quote, stack: AsyncExitStack) -> Callable[[], AnswerModel]:

@@ -23,7 +23,7 @@ from service.model import (
     Turn,
     Usage,
 )
-from service.ports import AnswerCut, AnswerModel, KnowledgeBase, Reranker, WebFindings, WebSearch
+from service.ports import AnswerCut, AnswerModel, KnowledgeBase, Reranker, WebAsk, WebFindings, WebSearch
 
 PASS = Judgement("pass", "fine")
 FAIL = Judgement("fail", "not so")
@@ -73,6 +73,10 @@ class ScriptedModel:
     async def condense(self, turns: Sequence[Turn], question: str, usage: Usage) -> str:
         await self._asked("condense", question, usage)
         return self.condensed(turns, question)
+
+    async def web_query(self, question: str, tried: str, usage: Usage) -> str:
+        count = await self._asked("web_query", f"{question}|{tried}", usage)
+        return f"web words {count + 1}"
 
     async def grade(self, question: str, passages: Sequence[Passage], usage: Usage) -> list[Grade]:
         count = await self._asked("grade", question, usage)
@@ -147,7 +151,7 @@ def turn(question: str, answer: str = "a", *, standalone: str | None = None) -> 
         "question": question,
         "standalone": question if standalone is None else standalone,
         "web_search": False,
-        "web": {"query": "", "status": "off"},
+        "web": {"query": "", "status": "off", "sent": []},
         "model": "scripted",
         "reranker": "fixed",
         "answer": answer,
@@ -221,12 +225,18 @@ class FixedReranker:
 
 @dataclass
 class ScriptedWeb:
-    findings: WebFindings = field(default_factory=lambda: WebFindings("", "empty"))
-    asked: list[str] = field(default_factory=list)
+    """A web that brings back what it was given, and remembers what it was asked and which queries left."""
 
-    async def search(self, question: str) -> WebFindings:
-        self.asked.append(question)
-        return self.findings
+    findings: WebFindings = field(default_factory=lambda: WebFindings("", "empty"))
+    asked: list[WebAsk] = field(default_factory=list)
+    sent: list[str] = field(default_factory=list)
+
+    async def search(self, ask: WebAsk) -> WebFindings:
+        self.asked.append(ask)
+        query = await ask.write(ask.question)
+        self.sent.append(query)
+        ask.sending(query)
+        return replace(self.findings, query=query)
 
     def state(self) -> ComponentState:
         return ComponentState("web", True, "scripted")

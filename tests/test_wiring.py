@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from service.cli import ingest_into
-from service.errors import EmbeddingMismatch, IngestError, StoreLocked
+from service.errors import EmbeddingMismatch, IngestError, OperatorError, StoreLocked
 from service.graph.run import Request
 from service.sample import SAMPLE
 from service.settings import Settings
@@ -110,6 +110,19 @@ async def test_a_damaged_list_of_sources_is_found_at_start(tmp_path: Path) -> No
     (chosen.DATA_DIR / "sources.json").write_text("{")
     with pytest.raises(IngestError, match=r"sources\.json"):
         async with open_store(chosen, say_nothing):
+            pass
+
+
+async def test_the_web_is_ready_unless_the_operator_switched_it_off(tmp_path: Path) -> None:
+    for enabled, detail in ((True, "duckduckgo"), (False, "WEB_SEARCH_ENABLED=false")):
+        async with open_gatehouse(settings(tmp_path / str(enabled), WEB_SEARCH_ENABLED=enabled), say_nothing) as house:
+            (web,) = [state for state in await house.api.readiness() if state.name == "web"]
+            assert (web.ok, detail in web.detail) == (True, True)
+
+
+async def test_a_mask_file_that_cannot_be_used_stops_the_start(tmp_path: Path) -> None:
+    with pytest.raises(OperatorError, match="WEB_MASK_FILE"):
+        async with open_gatehouse(settings(tmp_path, WEB_MASK_FILE=str(tmp_path / "none")), say_nothing):
             pass
 
 

@@ -41,14 +41,16 @@ def refuses_when_exhausted(state: State, limits: Limits, delivery: Delivery) -> 
     return bool(state["unresolved"]) or delivery == "verified" or limits.on_ungrounded == "refuse"
 
 
-def max_model_calls(limits: Limits, web_strips: int = 0) -> int:
+def max_model_calls(limits: Limits, web_search: bool = False) -> int:
     """Upper bound on the logical model calls of one run.
 
-    One condense; per retrieval pass the grades (one call per passage, or one in batch mode) ; per rewrite one call; per
-    draft one answer and two judgements. `web_strips` is the most strips a web search may add to a pass.
+    One condense; per retrieval pass the grades (one call per passage, or one in batch mode), and with the web one call
+    for its query and the grades of its strips; per rewrite one call; per draft one answer and two judgements.
     """
     passes = 1 + limits.max_rewrites
-    per_pass = 1 if limits.grade_mode == "batch" else limits.top_n + web_strips
+    strips = limits.web_strips if web_search else 0
+    grades = 1 if limits.grade_mode == "batch" else limits.top_n + strips
+    per_pass = grades + (1 if web_search else 0)
     drafts = 1 + limits.max_rewrites + limits.max_regen
     return 1 + passes * per_pass + limits.max_rewrites + drafts * 3
 

@@ -58,6 +58,7 @@ class Limits:
     top_n: int = 6
     grade_mode: Literal["each", "batch"] = "each"
     grade_concurrency: int = 6
+    web_strips: int = 4
     max_rewrites: int = 1
     max_regen: int = 1
     on_ungrounded: Literal["warn", "refuse"] = "warn"

@@ -12,7 +12,7 @@ class Transcript:
 
     `write` takes each event at once and must not block. `shown` is the text since the last reset, so `done.answer`
     can be held against it; `named` are the sources that this run has
-    shown, by number.
+    shown, by number; `sent_to_web` is every query that left for the web, in order.
     """
 
     def __init__(self, write: Callable[[Told], None]) -> None:
@@ -24,6 +24,8 @@ class Transcript:
         self._timings: dict[str, float] = {}
         self.verdicts: list[StoredVerdict] = []
         self._sources_sent = False
+        self._web_told = WebReport()
+        self.sent_to_web: list[str] = []
         self.named: dict[int, StoredSource] = {}
         self._warned: set[str] = set()
 
@@ -42,11 +44,17 @@ class Transcript:
         """Milliseconds by node, all passes added up, and `total` since the run began."""
         return {**self._timings, "total": round((time.perf_counter() - self._began) * 1000, 1)}
 
+    def asked_web(self, query: str) -> None:
+        """Note the exact text before it leaves for the web, so that the record holds it however the run ends."""
+        self.sent_to_web.append(query)
+
     def sources(self, items: list[StoredSource], web: WebReport, warnings: Iterable[str]) -> None:
         """Show what this run has not shown yet; say nothing where nothing is new."""
         new = tuple(item for item in items if item["n"] not in self.named)
-        if self._sources_sent and not new and not any(warning not in self._warned for warning in warnings if warning):
+        warned = any(warning not in self._warned for warning in warnings if warning)
+        if self._sources_sent and not new and not warned and web == self._web_told:
             return
+        self._web_told = web
         self.named.update({item["n"]: item for item in new})
         self._sources_sent = True
         self.tell(Sources(new, web, self.not_yet_told(warnings)))

@@ -18,6 +18,7 @@ from service.llm.verdicts import ANSWERS_SCHEMA, BATCH_SCHEMA, GRADE_SCHEMA, GRO
 from service.model import Passage, Source, Turn, Usage
 
 NO_DRAFT = "There is no earlier draft."
+NONE_TRIED = "None."
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +36,7 @@ class Ask:
 
 @dataclass(frozen=True, slots=True)
 class Models:
-    """`answer` writes; `gate` condenses, grades, rewrites and judges. The limits are tokens of one reply."""
+    """`answer` writes; `gate` condenses, grades, words queries and judges. The limits are tokens of one reply."""
 
     answer: str
     gate: str
@@ -59,6 +60,11 @@ class Asks:
         mark = new_mark()
         parts = {"question": fence(question, mark), "tried": fence(tried, mark), "passages": fenced_seen(seen, mark)}
         return self._gate("rewrite", mark, parts, usage)
+
+    def web_query(self, question: str, tried: str, usage: Usage) -> Ask:
+        mark = new_mark()
+        parts = {"question": fence(question, mark), "tried": fence(tried, mark) if tried else NONE_TRIED}
+        return self._gate("web_query", mark, parts, usage)
 
     def grade(self, question: str, passages: Sequence[Passage], usage: Usage) -> Ask:
         """A lone passage is asked about by itself, several as a batch: one call either way."""

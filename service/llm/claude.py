@@ -22,7 +22,7 @@ import anthropic
 import httpx2
 
 from service.errors import ModelUnavailable, ModelUnusable
-from service.llm import verdicts
+from service.llm import lexical, verdicts
 from service.llm.asks import Ask, Asks, Models
 from service.llm.pricing import cost_usd
 from service.llm.reply import BrokenOff, Reply
@@ -65,8 +65,8 @@ class Patience:
 class Claude:
     """`AnswerModel` over the Messages API.
 
-    `answer_model` writes; `gate_model` condenses, grades, rewrites and judges. `max_tokens` and `gate_max_tokens` cap
-    a reply together with what the model thinks before it, so the second is far over the length of a verdict.
+    `answer_model` writes; `gate_model` does all else. `max_tokens` and `gate_max_tokens` cap a reply together with what
+    the model thinks before it, so the second is far over the length of a verdict.
     """
 
     def __init__(
@@ -135,13 +135,15 @@ class Claude:
 
     async def condense(self, turns: Sequence[Turn], question: str, usage: Usage) -> str:
         """Return the question so that it stands alone. An empty, cut or refused text leaves it unchanged."""
-        if not turns:
-            return question
-        return await self._line(self._asks.condense(turns, question, usage), question)
+        return await self._line(self._asks.condense(turns, question, usage), question) if turns else question
 
     async def rewrite(self, question: str, tried: str, seen: Sequence[Passage], usage: Usage) -> str:
         """Return a keyword-richer query; the question itself where the text is empty, cut or refused."""
         return await self._line(self._asks.rewrite(question, tried, seen, usage), question)
+
+    async def web_query(self, question: str, tried: str, usage: Usage) -> str:
+        """Return a short query; the question's own words of content where the text is empty, cut or refused."""
+        return await self._line(self._asks.web_query(question, tried, usage), lexical.web_query(question))
 
     async def grade(self, question: str, passages: Sequence[Passage], usage: Usage) -> list[Grade]:
         """Grade with one call. Never raises for a model's fault: that is `error`, its words beginning with a code."""

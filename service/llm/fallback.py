@@ -17,8 +17,8 @@ SWITCHED = "The language model did not answer, so this answer is made of verbati
 class WithFallback:
     """An `AnswerModel` that is built per run. It turns to `spare` once, for the rest of the run.
 
-    The turn comes where `condense`, `rewrite` or `answer` finds the primary unavailable, or where every passage of a
-    `grade` is an error because it is. Not after a token was shown, and not in the judges: a draft is judged by the
+    The turn comes where a call that raises finds the primary unavailable, or where every passage of a `grade` is an
+    error because it is. Not after a token was shown, and not in the judges: a draft is judged by the
     model that wrote it, or it is not assessed. The spare's repeat of a failed call is the same logical call, so the
     bound on model calls holds.
     """
@@ -45,6 +45,9 @@ class WithFallback:
 
     async def rewrite(self, question: str, tried: str, seen: Sequence[Passage], usage: Usage) -> str:
         return await self._either(lambda model, spent: model.rewrite(question, tried, seen, spent), usage)
+
+    async def web_query(self, question: str, tried: str, usage: Usage) -> str:
+        return await self._either(lambda model, spent: model.web_query(question, tried, spent), usage)
 
     async def grade(self, question: str, passages: Sequence[Passage], usage: Usage) -> list[Grade]:
         model = self._current

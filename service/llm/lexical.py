@@ -32,6 +32,8 @@ MARKER_LIKE = re.compile(r"\[\[\d+\]\]")
 ITEM = re.compile(r"\((?:[a-z]{1,4}|\d{1,2})\)\s")
 TOPIC_WORDS = 8
 ADDED_WORDS = 6
+WEB_WORDS = 12
+EDGES = "?!.,;:()[]{}\"'“”‘’«»…"
 UNIT_MIN = 60
 UNIT_MAX = 700
 
@@ -97,6 +99,14 @@ def enrich(question: str, tried: str, seen: Sequence[Passage]) -> str:
                 spelled.setdefault(stem(word), word)
     added = [spelled[term] for term, _ in counts.most_common(ADDED_WORDS)]
     return " ".join([tried, *added])
+
+
+def web_query(question: str) -> str:
+    """The question's words of content, as it writes them, each once; its own words where it has no others."""
+    said = [word for part in question.split() if (word := part.strip(EDGES))]
+    content = [word for word in said if word.lower().replace("’", "'") not in STOP_WORDS]
+    chosen = {word.lower(): word for word in reversed(content or said)}
+    return " ".join(list(reversed(chosen.values()))[:WEB_WORDS])
 
 
 def units(text: str) -> list[tuple[int, int]]:

@@ -26,6 +26,7 @@ PARTS: dict[str, frozenset[str]] = {
     "grade": frozenset({"mark", "question", "passage"}),
     "grade_batch": frozenset({"mark", "question", "passages", "count"}),
     "rewrite": frozenset({"mark", "question", "tried", "passages"}),
+    "web_query": frozenset({"mark", "question", "tried"}),
     "answer": frozenset({"mark", "question", "sources", "feedback"}),
     "judge_grounded": frozenset({"mark", "question", "answer", "sources"}),
     "judge_answers": frozenset({"mark", "question", "answer"}),

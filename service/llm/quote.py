@@ -60,6 +60,9 @@ class Quote:
             return question
         return lexical.carry_topic(turns[-1]["standalone"], question)
 
+    async def web_query(self, question: str, tried: str, usage: Usage) -> str:  # noqa: ARG002 - the port's
+        return lexical.web_query(question)
+
     async def grade(self, question: str, passages: Sequence[Passage], usage: Usage) -> list[Grade]:  # noqa: ARG002
         texts = [passage.indexed_text for passage in passages]
         scores = await self.evidence(question, texts)

@@ -1,14 +1,14 @@
-"""The web, switched off: an answer that says so, and no socket."""
+"""The web, switched off by the operator: an answer that says so, no query, and no socket."""
 
 from service.model import ComponentState
-from service.ports import WebFindings
+from service.ports import WebAsk, WebFindings
 
-REASON = "The web was asked for, but web search is not available in this installation. Nothing was sent."
+REASON = "The web was asked for, but web search is switched off in this installation. Nothing was sent."
 
 
 class NoWeb:
-    async def search(self, question: str) -> WebFindings:  # noqa: ARG002 - the port's signature
-        return WebFindings(query="", status="unavailable", warning=REASON)
+    async def search(self, ask: WebAsk) -> WebFindings:  # noqa: ARG002 - the port's signature
+        return WebFindings(query="", status="forbidden", warning=REASON)
 
     def state(self) -> ComponentState:
-        return ComponentState("web", True, "off")
+        return ComponentState("web", True, "off (WEB_SEARCH_ENABLED=false)")

@@ -533,6 +533,30 @@ async def test_a_useless_condensing_or_rewriting_leaves_the_question(
     assert await claude.rewrite(QUESTION, "tried", [], Usage()) == QUESTION
 
 
+async def test_a_web_query_is_made_of_the_question_it_is_given_and_what_was_tried(
+    server: MessagesServer, claude: Claude
+) -> None:
+    server.script(says('"client money reconciliation rule"'), says("client assets daily reconciliation"))
+    usage = Usage()
+    assert await claude.web_query(QUESTION, "", usage) == "client money reconciliation rule"
+    assert await claude.web_query(QUESTION, "client money", usage) == "client assets daily reconciliation"
+    assert [asked.body["model"] for asked in server.asked] == ["claude-haiku-4-5"] * 2
+    assert "None." in server.asked[0].text
+    assert "client money" in server.asked[1].text
+    assert dict(usage.calls) == {"web_query": 2}
+    assert usage.prompts.keys() == {"web_query"}
+
+
+@pytest.mark.parametrize(
+    "garbage", [says(""), says("x" * 401), says("half a que", "max_tokens"), says("No.", "refusal")]
+)
+async def test_a_useless_web_query_becomes_the_questions_own_words(
+    server: MessagesServer, claude: Claude, garbage: Behaviour
+) -> None:
+    server.script(garbage)
+    assert await claude.web_query("What is the fee for a transfer?", "", Usage()) == "fee transfer"
+
+
 async def test_condensing_and_rewriting_say_when_the_model_is_down(server: MessagesServer, claude: Claude) -> None:
     server.respond = lambda _: fails(529)
     usage = Usage()

@@ -45,6 +45,12 @@ class Scripted:
             raise self.fault
         return f"{self.name}: {question}"
 
+    async def web_query(self, question: str, tried: str, usage: Usage) -> str:
+        self._call("web_query", usage, question, tried)
+        if self.fault:
+            raise self.fault
+        return f"{self.name}: {question}"
+
     async def rewrite(self, question: str, tried: str, seen: Sequence[Passage], usage: Usage) -> str:
         self._call("rewrite", usage, question, tried, seen)
         if self.fault:
@@ -111,13 +117,14 @@ async def test_a_primary_that_works_is_never_left() -> None:
 
 CALLS: list[Callable[[WithFallback, Usage], Awaitable[object]]] = [
     lambda model, usage: model.condense(TURNS, "q", usage),
+    lambda model, usage: model.web_query("q", "t", usage),
     lambda model, usage: model.rewrite("q", "t", [], usage),
     lambda model, usage: written(model, usage),
     lambda model, usage: model.grade("q", [passage()], usage),
 ]
 
 
-@pytest.mark.parametrize("call", CALLS, ids=["condense", "rewrite", "answer", "grade"])
+@pytest.mark.parametrize("call", CALLS, ids=["condense", "web_query", "rewrite", "answer", "grade"])
 async def test_the_spare_takes_over_for_the_rest_of_the_run(
     call: Callable[[WithFallback, Usage], Awaitable[object]],
 ) -> None:
@@ -135,7 +142,7 @@ async def test_the_spare_takes_over_for_the_rest_of_the_run(
     assert model.state().detail == "spare"
 
 
-@pytest.mark.parametrize("call", CALLS, ids=["condense", "rewrite", "answer", "grade"])
+@pytest.mark.parametrize("call", CALLS, ids=["condense", "web_query", "rewrite", "answer", "grade"])
 async def test_a_call_repeated_by_the_spare_counts_once(
     call: Callable[[WithFallback, Usage], Awaitable[object]],
 ) -> None:

@@ -3,20 +3,27 @@
 import asyncio
 import logging
 from collections.abc import Sequence
+from dataclasses import replace
 
 from service.citations.quotes import best_sentence
 from service.citations.text_fragment import directive_at
-from service.errors import KnowledgeBaseError, SnapshotFault
+from service.errors import KnowledgeBaseError, ModelUnavailable, ModelUnusable, SnapshotFault
 from service.graph.events import WebReport
 from service.graph.state import Deps, Outcome, State
 from service.knowledge.snapshots import Snapshots
 from service.model import Candidate, Passage, Source, StoredSource
-from service.ports import WebFindings
+from service.ports import WebAsk, WebFindings
 from service.ranking import combined_order
 
 logger = logging.getLogger(__name__)
 
 NO_WEB = WebFindings(query="", status="off")
+FORBIDDEN = WebFindings(
+    query="", status="forbidden", warning="The web was asked for, but it is not allowed here. Nothing was sent."
+)
+UNWORDED = WebFindings(
+    query="", status="unavailable", warning="The web was not asked: the language model did not word a query for it."
+)
 
 
 async def retrieve_vector(state: State, deps: Deps) -> Outcome:
@@ -40,11 +47,34 @@ async def rerank_vector(state: State, deps: Deps) -> Outcome:
 
 
 async def search_web(state: State, deps: Deps) -> Outcome:
-    """Search the web if, and only if, this very request asked for it; else return at once."""
+    """Search the web if, and only if, this very request asked for it and its scope allows it; else return at once.
+
+    The standalone question is what a query is made of, never the rewritten one: a rewrite adds words of our own
+    documents, and those do not leave.
+    """
     if state["web_search"] is not True:
         return Outcome({"web": NO_WEB}, reason="off")
-    findings = await deps.services.web.search(state["query"])
+    if not deps.scope.web:
+        return Outcome({"web": FORBIDDEN}, reason="forbidden")
+    findings = await web_findings(state["standalone"], state.get("web"), deps)
     return Outcome({"web": findings}, n_out=len(findings.strips), reason=findings.status)
+
+
+async def web_findings(question: str, before: WebFindings | None, deps: Deps) -> WebFindings:
+    """What the web says. The bound on grades holds however many strips come back."""
+    tried = before.query if before else ""
+    ask = WebAsk(
+        question,
+        write=lambda masked: deps.model.web_query(masked, tried, deps.usage),
+        sending=deps.transcript.asked_web,
+        domains=deps.scope.domains,
+        before=before,
+    )
+    try:
+        findings = await deps.services.web.search(ask)
+    except (ModelUnavailable, ModelUnusable):
+        return UNWORDED
+    return replace(findings, strips=findings.strips[: deps.limits.web_strips])
 
 
 async def assemble_sources(state: State, deps: Deps) -> Outcome:

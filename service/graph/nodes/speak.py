@@ -111,7 +111,11 @@ async def finalize(state: State, deps: Deps) -> Outcome:
         "question": state["question"],
         "standalone": state["standalone"],
         "web_search": state["web_search"],
-        "web": {"query": state["web"].query, "status": state["web"].status},
+        "web": {
+            "query": state["web"].query,
+            "status": state["web"].status,
+            "sent": list(deps.transcript.sent_to_web),
+        },
         "model": deps.model.name,
         "reranker": deps.services.reranker.name,
         "answer": state["draft"],

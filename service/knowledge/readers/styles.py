@@ -21,6 +21,7 @@ MAX_CSS = 1_000_000  # characters read of one <style>
 MAX_STEPS = 20_000_000
 STEPS_OF_A_CLIMB = 32
 MAX_RULES = 400  # a page's own rules that bear on text; each costs one pass over the tree
+MAX_MATCHES = 1_000_000  # of rules and elements; 400 rules that each name 50,000 elements would take gigabytes
 
 
 def _words(text: str) -> frozenset[str]:
@@ -70,6 +71,7 @@ class StyleSheet:
         self._matches: dict[int, list[tuple[tuple[int, int, int], Declarations]]] = {}
         styles = [style for style in document.css("style") if _for_screen(style.attributes)]
         rules = [rule for style in styles for rule in _rules(style.text())][:MAX_RULES]
+        self._matches_left = MAX_MATCHES
         climbs = MAX_STEPS // (STEPS_OF_A_CLIMB * len(document.css("*")) + 1) if rules else 0
         for order, (selector, declarations) in enumerate(rules):
             if (climbing := _climbs(selector)) < 2 and climbs >= climbing:
@@ -82,6 +84,8 @@ class StyleSheet:
         except (SelectolaxError, ValueError):
             return  # a selector this parser does not know selects nothing, as in a browser
         key = (selector.count("#"), len(re.findall(r"[.\[]", selector)), order)
+        nodes = nodes[: self._matches_left]
+        self._matches_left -= len(nodes)
         for node in nodes:
             self._matches.setdefault(node.mem_id, []).append((key, declarations))
 

@@ -1,0 +1,177 @@
+"""What must not leave for a search engine: names of clients, account numbers, addresses and the like.
+
+A list of rules, each a pattern whose matches are taken out. The built-in ones know names by their surroundings only
+("Mr ...", "our client ...", "... Ltd"); the operator's file adds what no pattern can guess.
+"""
+
+import re
+import unicodedata
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Self
+
+from service.errors import OperatorError
+
+MAX_FILE_BYTES = 1_000_000
+REGEX = "re:"
+
+# Every repetition is bounded: a question of 8,000 characters made for it must not keep the process busy.
+_NAME = r"(?:[A-ZÀ-ÖØ-Þ][\w'’-]{0,40}[a-zß-öø-ÿ]\b|[A-ZÀ-ÖØ-Þ]\b\.?)"
+_NAMES = rf"{_NAME}(?:\s+(?:(?:de|del|di|la|van|von|der|den|bin|al)\s+)*{_NAME}){{0,3}}"
+_FIRM_WORD = r"(?:[A-ZÀ-ÖØ-Þ][\w'’.-]{0,40}|&|and|of)"
+_FIRM_END = r"(?:Ltd|Limited|LLP|LLC|PLC|plc|Inc|Incorporated|Corp|Corporation|GmbH|AG|SE|S\.A\.|SARL|BV|N\.V\.|Pty)"
+_NUMBER_WORD = r"(?:number\b|num\b\.?|no\b\.?|nr\b\.?|id\b|ref(?:erence)?\b\.?|#)"
+_CODE = r"(?=[\w/-]{0,40}\d{2})[\w/-]{4,}"
+_YEARS = r"(?:(?:19|20)\d\d[ ])*(?:19|20)\d\d\b(?![ ]?\d)"
+
+_ANY_CASE = (
+    r"-----BEGIN [A-Z ]+-----.*",
+    r"\b(?:bearer|basic)\s+[\w.~+/=-]{6,}",
+    r"\b(?:sk|pk|ghp|gho|xox[a-z]|api|key|token|secret)[-_][\w-]{8,}",
+    r"(?:\b[a-z][a-z0-9+.-]{0,20}://|\bwww\.)\S+",
+    r"[\w.%+'-]{1,64}@[\w-]+(?:\.[\w-]+)*",
+    r"\b[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}\b",
+    r"\b(?:\d{1,3}\.){3}\d{1,3}\b",
+    # A number that is said to be somebody's: "account no. 12-34", "policy ref: AB/17".
+    rf"\b(?:account|a/c|sort\s+code|iban|passport|licence)\s*{_NUMBER_WORD}?\s*[:#]?\s*{_CODE}",
+    rf"\b(?:policy|customer|client|case|matter|file|reference|our|your)\s*{_NUMBER_WORD}\s*[:#]?\s*{_CODE}",
+    r"\b(?:born(?:\s+on)?|dob|date\s+of\s+birth)\b\W{0,3}\d\S*(?:\s+\w+\s+\d{4})?",
+    r"\b(?:mr|mrs|ms|miss|mx)\b\.?\s+[\w'’-]+",
+)
+
+_EXACT_CASE = (
+    r"\b[A-Z]{2}\d{2}(?:[ ]?[A-Z0-9]{2,4}){3,8}\b",  # IBAN
+    r"\b[A-Z]{2}[ ]?\d{2}[ ]?\d{2}[ ]?\d{2}[ ]?[A-D]\b",  # national insurance
+    r"\b(?=(?:[A-Z]*\d){4})(?=\d*[A-Z])[A-Z0-9]{8,}\b",  # references, ISIN, LEI, BIC with digits
+    r"\b[A-Z]{1,2}\d[A-Z\d]?[ ]?\d[A-Z]{2}\b",  # postcode
+    r"(?<![\d,.])\d{6,}(?![\d,]\d)",  # an account; 1,000,000 and 2014/65 are no such runs
+    r"(?<![\d,.])(?!(?:19|20)\d\d-\d\d-\d\d\b)\d{2,}(?:-\d{2,}){2,}",  # 12-34-56, 078-05-1120; not an ISO date
+    rf"(?<![\d,.])(?!{_YEARS})\d(?:[ ]?\d){{8,}}",  # a card or an account in groups
+    r"\+\d[\d ()./-]{7,}\d",  # telephone
+    r"(?<![\w,.])\(?0\d{2,4}\)?[ -]\d{3,}[ -]?\d{3,}",
+)
+
+_NAMED = (
+    rf"\b(?:Mr|Mrs|Ms|Miss|Mx|Dr|Prof|Professor|Sir|Dame|Lord|Lady|Herr|Frau|Mme|Señor|Señora)\b\.?\s+{_NAMES}",
+    rf"\b(?:client|customer|investor|complainant|employee|colleague|beneficiary|borrower|tenant)s?,?"
+    rf"\s+(?:called\s+|named\s+|is\s+)?{_NAMES}",
+    rf"\b{_FIRM_WORD}(?:[ ,]+{_FIRM_WORD}){{0,4}},?[ ]+{_FIRM_END}\b\.?",
+)
+
+NAMED = tuple(map(re.compile, _NAMED))
+"""Rules whose matches are names: the words of a name are taken out wherever they stand, not only after "Mr"."""
+RULES = (*(re.compile(rule, re.IGNORECASE | re.DOTALL) for rule in _ANY_CASE), *map(re.compile, _EXACT_CASE))
+
+_NAME_WORD = re.compile(r"[A-ZÀ-ÖØ-Þ][\w'’-]{2,}")
+_NO_NAME_LIST = """
+Mrs Miss Prof Professor Sir Dame Lord Lady Herr Frau Mme Señor Señora Ltd Limited LLP LLC PLC Inc Incorporated Corp
+Corporation GmbH SARL Pty The And Bank Financial Finance Services Capital Group Holdings Partners Trust Investment
+Investments Insurance Asset Management Fund Funds Securities International What When Which Who Why How Does Did Can
+May Must Should Would Will Has Have For With
+"""
+_NO_NAMES = frozenset(_NO_NAME_LIST.split())
+_HIDDEN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn"})
+_MOST_ROUNDS = 4
+
+
+class Masks:
+    """The built-in rules and the operator's."""
+
+    def __init__(self, extra: Iterable[re.Pattern[str]] = ()) -> None:
+        # The operator's come first: a built-in rule must not cut a listed name in two.
+        self._extra = tuple(extra)
+
+    @classmethod
+    def load(cls, path: Path) -> Self:
+        """Read the operator's file: one literal text a line, or a pattern after `re:`; `#` begins a comment line.
+
+        A literal is matched as whole words, in any case and with any white space or hyphen between its words. Raises
+        `OperatorError` that names the line.
+        """
+        return cls(patterns_of(_lines(path), path.name))
+
+    def mask(self, text: str, named_in: str = "") -> str:
+        """Return `text` on one line, NFKC, without invisible characters and without what a rule matches.
+
+        The names that `named_in` gives away by their surroundings are taken out of `text` too.
+        """
+        masked = _plain(text)
+        names = names_in(f"{masked} ; {_plain(named_in)}")
+        for _ in range(_MOST_ROUNDS):
+            before = masked
+            masked = without(self._extra, masked)
+            masked = " ".join(without((*names, *RULES), masked).split())
+            if masked == before:
+                break
+        return masked
+
+
+def without(rules: Iterable[re.Pattern[str]], text: str) -> str:
+    for rule in rules:
+        text = rule.sub(" ", text)
+    return text
+
+
+def names_in(text: str) -> list[re.Pattern[str]]:
+    """The rules for names, and one for the words of the names that they find."""
+    found = [match.group() for rule in NAMED for match in rule.finditer(text)]
+    words = {word for name in found for word in _NAME_WORD.findall(name)} - _NO_NAMES
+    if not words:
+        return list(NAMED)
+    again = rf"\b(?:{'|'.join(map(re.escape, sorted(words)))})(?:['’]s)?\b"
+    return [*NAMED, re.compile(again)]
+
+
+def _plain(text: str) -> str:
+    """What is written in look-alike digits or parted by invisible characters must not slip through."""
+    folded = unicodedata.normalize("NFKC", text)
+    return " ".join("".join(c for c in folded if c.isspace() or unicodedata.category(c) not in _HIDDEN).split())
+
+
+def _lines(path: Path) -> list[str]:
+    try:
+        with path.open("rb") as file:
+            data = file.read(MAX_FILE_BYTES + 1)
+    except OSError as error:
+        raise OperatorError(f"WEB_MASK_FILE: {path.name} cannot be read ({error.strerror}).") from None
+    if len(data) > MAX_FILE_BYTES:
+        raise OperatorError(f"WEB_MASK_FILE: {path.name} is longer than {MAX_FILE_BYTES} bytes.")
+    try:
+        return data.decode("utf-8-sig").splitlines()
+    except UnicodeDecodeError:
+        raise OperatorError(f"WEB_MASK_FILE: {path.name} is not UTF-8 text.") from None
+
+
+def patterns_of(lines: Sequence[str], name: str) -> list[re.Pattern[str]]:
+    """The patterns of an operator's file; the literals are one pattern. Raises `OperatorError`."""
+    patterns: list[re.Pattern[str]] = []
+    literals: list[str] = []
+    for number, line in enumerate(lines, 1):
+        said = line.strip()
+        if not said or said.startswith("#"):
+            continue
+        if said.startswith(REGEX):
+            patterns.append(_compiled(said.removeprefix(REGEX).strip(), f"{name}, line {number}"))
+        else:
+            literals.append(_literal(said, f"{name}, line {number}"))
+    if literals:
+        longest_first = sorted(set(literals), key=len, reverse=True)
+        patterns.insert(0, re.compile(rf"(?<!\w)(?:{'|'.join(longest_first)})(?!\w)", re.IGNORECASE))
+    return patterns
+
+
+def _compiled(pattern: str, where: str) -> re.Pattern[str]:
+    try:
+        compiled = re.compile(pattern, re.IGNORECASE)
+    except re.error as error:
+        raise OperatorError(f"WEB_MASK_FILE: {where} is no regular expression ({error}).") from None
+    if compiled.search(""):
+        raise OperatorError(f"WEB_MASK_FILE: {where} matches the empty text, so it would mask nothing or everything.")
+    return compiled
+
+
+def _literal(said: str, where: str) -> str:
+    words = re.findall(r"[^\s-]+", _plain(said))
+    if not any(character.isalnum() for word in words for character in word):
+        raise OperatorError(f"WEB_MASK_FILE: {where} holds no letter or digit.")
+    return r"[\s-]*".join(map(re.escape, words))
