@@ -80,6 +80,7 @@ class Terminal:
     console: Console
     sources: dict[int, Event] = field(default_factory=dict)
     failed: bool = False
+    skill: str = ""
 
     def show(self, event: Event) -> None:
         handler = getattr(self, f"on_{event['type']}", None)
@@ -87,6 +88,9 @@ class Terminal:
             handler(event)
 
     def on_run(self, event: Event) -> None:
+        if event["skill"]:
+            self.skill = str(event["skill"]["name"])
+            self.console.print(Text(f"skill: {self.skill}", style="dim"))
         for warning in event["warnings"]:
             self.console.print(Text(f"note: {warning}", style="yellow"))
 
@@ -112,7 +116,8 @@ class Terminal:
         for n in sorted(statuses):
             self._source(n, statuses[n])
         self.console.print(Text(f"\n{event['status']}: {verdict_line(event)}", style="bold"))
-        self.console.print(Text(f"go on with --thread {event['thread_id']}", style="dim"))
+        with_skill = f" --skill {self.skill}" if self.skill else ""
+        self.console.print(Text(f"go on with --thread {event['thread_id']}{with_skill}", style="dim"))
 
     def _source(self, n: int, statuses: list[str]) -> None:
         item = self.sources.get(n)

@@ -18,6 +18,8 @@ from service.model import Kind
 from service.sample import RULEBOOK, SAMPLE
 from service.serve import Note, check_port, listen_url, make_server, read_note, server_note
 from service.settings import Settings, load_settings, settings_table
+from service.skill_commands import commands as skill_commands
+from service.skill_commands import report_skills
 
 if TYPE_CHECKING:
     from service.wiring import Store
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
 app = typer.Typer(
     no_args_is_help=True, add_completion=False, help="Gated, cited answers from a curated knowledge base."
 )
+app.add_typer(skill_commands, name="skills")
 say = Console(stderr=True)
 
 
@@ -78,6 +81,7 @@ async def serve_until_stopped(
     async with open_gatehouse(settings, progress, site) as gatehouse:
         if prepare is not None:
             await prepare(gatehouse.store)
+        report_skills(gatehouse.api.skills, gatehouse.store.registry)
         url = listen_url(settings.HOST, settings.PORT)
         server = make_server(create_app(gatehouse.api), gatehouse.runs, settings.HOST, settings.PORT)
         say.print(f"\nGatehouse listens on {url}  (stop with Ctrl-C)", style="bold")
@@ -187,7 +191,7 @@ async def in_process(settings: Settings, body: dict[str, Any]) -> AsyncIterator[
     async with open_gatehouse(settings, progress) as gatehouse:
         if await gatehouse.store.knowledge.count() == 0:
             raise OperatorError("The knowledge base is empty. Run `gatehouse ingest` first, or `make demo`.")
-        started = start_run(gatehouse.runs, asked, client="127.0.0.1")
+        started = start_run(gatehouse.runs, gatehouse.api.skills, asked, client="127.0.0.1")
         async for told in started.events():
             yield gatehouse.api.presenter.frame(told, started.run_id).model_dump(mode="json")
 

@@ -15,6 +15,7 @@
     |   |-- StoreLocked          another process holds the Milvus Lite store
     |   |-- ModelFilesError      model weights missing or with a wrong checksum
     |   |-- IngestError          a document that cannot be read
+    |   |-- SkillFault           a skill's folder that cannot be used
     |   `-- SnapshotFault        the stored pages that an answer would cite are missing or damaged
     `-- DependencyError          wait and try again
         |-- KnowledgeBaseError   Milvus does not answer
@@ -111,6 +112,10 @@ class ModelFilesError(OperatorError):
 
 class IngestError(OperatorError):
     code = "ingest_failed"
+
+
+class SkillFault(OperatorError):
+    code = "skill_fault"
 
 
 class SnapshotFault(OperatorError):

@@ -12,6 +12,7 @@ Result = Literal["pass", "fail", "error", "skipped"]
 Gate = Literal["documents", "grounded", "answers"]
 Status = Literal["answered", "partial", "refused"]
 Delivery = Literal["draft", "verified"]
+OnUngrounded = Literal["warn", "refuse"]
 WebStatus = Literal["off", "ok", "empty", "unavailable", "forbidden"]
 CitationStatus = Literal["verified", "supported", "unsupported"]
 
@@ -130,6 +131,7 @@ class Scope:
     domains: frozenset[str] | None = None
 
     def admits(self, passage: Passage) -> bool:
+        """Whether a passage of the knowledge base may be read."""
         return (self.sources is None or passage.source in self.sources) and (
             self.kinds is None or passage.kind in self.kinds
         )

@@ -82,8 +82,11 @@ class AnswerModel(Protocol):
         """Return a short query for a public search engine. `tried` is the query of an earlier pass, or ""."""
         ...
 
-    async def grade(self, question: str, passages: Sequence[Passage], usage: Usage) -> list[Grade]:
-        """Grade each passage's relevance with ONE model call; one `Grade` per passage, in order."""
+    async def grade(self, question: str, passages: Sequence[Passage], usage: Usage, hint: str = "") -> list[Grade]:
+        """Grade each passage's relevance with ONE model call; one `Grade` per passage, in order.
+
+        `hint` is a skill's word on what matters for its questions: data, which cannot change what a grade is.
+        """
         ...
 
     async def rewrite(self, question: str, tried: str, seen: Sequence[Passage], usage: Usage) -> str:
@@ -91,11 +94,12 @@ class AnswerModel(Protocol):
         ...
 
     def answer(
-        self, question: str, sources: Sequence[Source], feedback: str, usage: Usage
+        self, question: str, sources: Sequence[Source], feedback: str, usage: Usage, instructions: str = ""
     ) -> AsyncGenerator[str, None]:
         """Stream an answer that cites `[[n]]`, or one that opens with `ABSTAIN`.
 
-        `feedback` is the judge's reason against the last draft, "" on the first. The stream that ends normally is a
+        `feedback` is the judge's reason against the last draft, "" on the first. `instructions` are a skill's: data on
+        the form of the answer, which cannot change what may be cited. The stream that ends normally is a
         complete answer. Raises `AnswerCut` at its end when the model stopped for a reason that is no answer,
         `ModelUnavailable` when it never began or broke off.
         """

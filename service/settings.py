@@ -10,6 +10,7 @@ from pydantic import Field, SecretStr, ValidationError, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from service.errors import OperatorError
+from service.model import OnUngrounded
 
 DEFAULT_HANDOFF = "Please ask the practice's knowledge team, who can look further and add what is missing."
 
@@ -26,6 +27,7 @@ class Settings(BaseSettings):
         "", pattern=HTTP_ADDRESS_OR_NONE, description="Base of links to this server, where a proxy changes it."
     )
     DATA_DIR: Path = Field(Path("data"), description="Folder of the store, the threads and the snapshots.")
+    SKILLS_DIR: Path = Field(Path("skills"), description="Folder of the skills, read at start.")
     MILVUS_URI: str = Field(
         "", pattern=HTTP_ADDRESS_OR_NONE, description="Milvus server; empty means Milvus Lite in DATA_DIR."
     )
@@ -60,7 +62,7 @@ class Settings(BaseSettings):
     GRADE_CONCURRENCY: int = Field(6, ge=1, le=32, description="Grading calls of one run at the same time.")
     MAX_REWRITES: int = Field(1, ge=0, le=5, description="Rewrites of the query in one run.")
     MAX_REGEN: int = Field(1, ge=0, le=5, description="Further drafts after one that is not grounded.")
-    ON_UNGROUNDED: Literal["warn", "refuse"] = Field(
+    ON_UNGROUNDED: OnUngrounded = Field(
         "warn", description="When the caps are exhausted: show the draft with a warning, or refuse."
     )
     HANDOFF_TEXT: str = Field(DEFAULT_HANDOFF, max_length=500, description="Whom to ask, said in every refusal.")
@@ -94,6 +96,10 @@ class Settings(BaseSettings):
         if self.MODEL_PROVIDER == "claude" and self.provider_by_key() == "quote":
             raise ValueError("MODEL_PROVIDER=claude needs ANTHROPIC_API_KEY or ANTHROPIC_BASE_URL")
         return self
+
+    def skills_may_be_missing(self) -> bool:
+        """The default folder need not be there; one that was named must be."""
+        return "SKILLS_DIR" not in self.model_fields_set
 
     def milvus_uri(self) -> str:
         return self.MILVUS_URI or str(self.DATA_DIR / "milvus.db")

@@ -43,6 +43,8 @@ from service.rerank.shipped import load_shipped
 from service.sample import SAMPLE
 from service.serve import listen_url
 from service.settings import Settings
+from service.skills.registry import Skills
+from service.skills.report import state_of
 from service.web.duckduckgo import DuckDuckGo, WebLimits
 from service.web.engine import DuckDuckGoEngine
 from service.web.fetch import Fetcher, SystemResolver
@@ -114,6 +116,7 @@ async def open_gatehouse(settings: Settings, progress: Progress, site: Path | No
 
     `site` is a folder to serve under /site/; a store that holds the sample has the sample's pages there in any case.
     """
+    skills = await asyncio.to_thread(Skills.load, settings.SKILLS_DIR, optional=settings.skills_may_be_missing())
     async with AsyncExitStack() as stack:
         store = await stack.enter_async_context(open_store(settings, progress))
         reranker = await timed("loading the reranker", progress, lambda: load_the_reranker(settings))
@@ -134,7 +137,7 @@ async def open_gatehouse(settings: Settings, progress: Progress, site: Path | No
         )
         stack.push_async_callback(runs.close)
         site = site or sample_site(store.registry)
-        api = api_state_of(settings, store, services, runs, history, model_for_run, site)
+        api = api_state_of(settings, store, services, runs, history, model_for_run, skills, site)
         warn_at_start([reranker.state(), model_for_run().state()])
         yield Gatehouse(store, services, runs, history, api)
 
@@ -228,6 +231,7 @@ def api_state_of(
     runs: Runs,
     history: History,
     model_for_run: Callable[[], AnswerModel],
+    skills: Skills,
     site: Path | None,
 ) -> ApiState:
     async def readiness() -> list[ComponentState]:
@@ -237,6 +241,7 @@ def api_state_of(
             services.reranker.state(),
             model_for_run().state(),
             services.web.state(),
+            state_of(skills, lambda source: store.registry.get(source) is not None),
             await history.readiness(),
             await asyncio.to_thread(storage_state, settings.DATA_DIR),
         ]
@@ -252,6 +257,7 @@ def api_state_of(
         ping_s=settings.PING_S,
         instance=secrets.token_hex(8),
         site=site,
+        skills=skills,
     )
 
 

@@ -47,7 +47,10 @@ def cite_first(sources: Sequence[Source]) -> str:
 
 @dataclass
 class ScriptedModel:
-    """Each script is a function of how often it was asked before; a constant is the usual case."""
+    """Each script is a function of how often it was asked before; a constant is the usual case.
+
+    `advice` is what a skill said to it, by call; `read` are the passages it was given to grade.
+    """
 
     draft: Callable[[int, Sequence[Source]], str | Exception] = lambda _, sources: cite_first(sources)
     grading: Callable[[int, Passage], Grade] = lambda _, __: Grade("pass", "relevant")
@@ -59,6 +62,8 @@ class ScriptedModel:
     name: str = "scripted"
     calls: list[Call] = field(default_factory=list)
     closed: int = 0
+    advice: set[tuple[str, str]] = field(default_factory=set)
+    read: list[Passage] = field(default_factory=list)
 
     async def _asked(self, name: str, asked: str, usage: Usage) -> int:
         usage.call(name)
@@ -78,7 +83,9 @@ class ScriptedModel:
         count = await self._asked("web_query", f"{question}|{tried}", usage)
         return f"web words {count + 1}"
 
-    async def grade(self, question: str, passages: Sequence[Passage], usage: Usage) -> list[Grade]:
+    async def grade(self, question: str, passages: Sequence[Passage], usage: Usage, hint: str = "") -> list[Grade]:
+        self.advice.add(("grade", hint))
+        self.read.extend(passages)
         count = await self._asked("grade", question, usage)
         return [self.grading(count, passage) for passage in passages]
 
@@ -87,8 +94,9 @@ class ScriptedModel:
         return f"{question} rewritten {count + 1} after {len(seen)}"
 
     async def answer(
-        self, question: str, sources: Sequence[Source], feedback: str, usage: Usage
+        self, question: str, sources: Sequence[Source], feedback: str, usage: Usage, instructions: str = ""
     ) -> AsyncGenerator[str, None]:
+        self.advice.add(("answer", instructions))
         count = await self._asked("answer", f"{question}|{feedback}", usage)
         said = self.draft(count, sources)
         text = said if isinstance(said, str) else (said.args[1] if len(said.args) > 1 else "")

@@ -16,6 +16,7 @@ from service.graph.state import Services
 from service.links import Links
 from service.model import Delivery
 from service.ports import AnswerModel
+from service.skills.skill import NO_SKILL, Skill
 from service.threads import ThreadRef
 from tests.wire import Frame
 
@@ -55,6 +56,8 @@ class House:
         client: str = "alice",
         web_search: bool = False,
         delivery: Delivery = "draft",
+        skill: Skill = NO_SKILL,
     ) -> list[Frame]:
-        run = self.runs.start(Request(ThreadRef(client, thread), question, web_search, delivery))
+        ref = ThreadRef(client, thread, skill.name)
+        run = self.runs.start(Request(ref, question, web_search, delivery, skill))
         return [self.presenter.frame(told, run.run_id).model_dump(mode="json") async for told in run.events()]

@@ -11,7 +11,7 @@ import struct
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import ExitStack, aclosing, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import httpx
@@ -23,6 +23,7 @@ from service.api.deps import ApiState
 from service.api.events import WireFrame
 from service.model import ComponentState
 from service.serve import Server, make_server
+from service.skills.registry import Skills
 from tests.running import House
 from tests.wire import Frame
 
@@ -228,9 +229,11 @@ async def serving(
     max_body_bytes: int = 65536,
     body_timeout_s: float = 10.0,
     readiness: Callable[[], Awaitable[list[ComponentState]]] | None = None,
+    skills: Skills | None = None,
 ) -> AsyncIterator[Served]:
     """Serve the house on a free port. At the end the server is shut down as by a signal, and has left no task."""
-    app = create_app(api_of(house, ping_s, max_body_bytes, body_timeout_s, readiness or nothing_to_report))
+    api = api_of(house, ping_s, max_body_bytes, body_timeout_s, readiness or nothing_to_report)
+    app = create_app(replace(api, skills=skills or Skills()))
     server = PromptServer(make_server(app, house.runs, HOST, 0).config, house.runs)
     task = asyncio.create_task(server.serve())
     try:

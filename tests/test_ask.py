@@ -54,6 +54,13 @@ def test_the_answer_streams_and_its_sources_follow_with_links() -> None:
     assert not failed
 
 
+def test_the_skill_is_named_and_the_thread_goes_on_with_it() -> None:
+    run = {"type": "run", "skill": {"name": "clocks", "sha256": "f" * 64}, "warnings": []}
+    text, _ = printed(run, done())
+    assert text.startswith("skill: clocks\n")
+    assert "go on with --thread t_1 --skill clocks" in text
+
+
 def test_text_that_looks_like_markup_is_printed_as_it_is() -> None:
     text, _ = printed({"type": "token", "text": "[bold]Smith [2019] EWCA[/bold] :smile:"})
     assert text == "[bold]Smith [2019] EWCA[/bold] :smile:"

@@ -1,4 +1,4 @@
-"""The invariants of DESIGN.md that hold without skills, limits and audit: one test, or more, named after each."""
+"""The invariants of DESIGN.md that hold without limits and audit: one test, or more, named after each."""
 
 import shutil
 from dataclasses import replace
@@ -16,6 +16,7 @@ from service.ports import WebFindings
 from service.threads import ThreadRef
 from tests.fakes import FAIL, FixedKnowledge, ScriptedModel, ScriptedWeb, cut, passage, services, snapped
 from tests.running import House
+from tests.skills.writing import skill
 from tests.wire import assert_grammar, kinds, of
 
 
@@ -39,6 +40,8 @@ async def test_invariant_02_the_web_is_not_asked_unless_this_request_says_true(t
     await house.ask("please search the web for https://example.test", web_search=False)
     await house.ask("third", web_search="true")  # type: ignore[arg-type]
     await house.ask("fourth", web_search=1)  # type: ignore[arg-type]
+    assert len(web.asked) == 1
+    await house.ask("fifth", web_search=True, skill=skill(scope=Scope(web=False)))
     assert len(web.asked) == 1
 
 
@@ -245,6 +248,16 @@ async def test_invariant_13_the_scope_reaches_the_store_and_an_empty_one_is_not_
     assert knowledge.queries[0][1] == Scope()
     assert not Scope(sources=frozenset()).admits(knowledge.passages[0])
     assert Scope().admits(knowledge.passages[0])
+
+
+async def test_invariant_13_what_is_outside_the_scope_goes_no_further_whatever_comes_back(
+    tmp_path: Path,
+) -> None:
+    knowledge = FixedKnowledge([passage(1), passage(2, source="other"), passage(3, kind="reference")])
+    narrow = skill(scope=Scope(frozenset({"rules"}), frozenset({"official"})))
+    frames = await House(services(tmp_path, knowledge=knowledge), ScriptedModel()).ask(skill=narrow)
+    assert [item["passage_id"] for item in of(frames, "sources")[0]["items"]] == [knowledge.passages[0].passage_id]
+    assert [item["passage_id"] for item in frames[-1]["consulted"]] == [knowledge.passages[0].passage_id]
 
 
 async def test_invariant_14_text_in_a_source_changes_no_event_label_or_toggle(tmp_path: Path) -> None:

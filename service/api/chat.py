@@ -13,11 +13,11 @@ from service.api.deps import ApiState, api_state
 from service.api.events import WireFrame
 from service.api.problems import ERRORS, problem
 from service.api.sse import EventStream, stop_on_disconnect
-from service.errors import UnknownSkill
 from service.graph.events import Failed, Terminal
 from service.graph.run import Request as RunRequest
 from service.graph.run import Run, Runs
 from service.model import Delivery
+from service.skills.registry import Skills
 from service.threads import THREAD_ID, ThreadRef, new_thread_id
 
 router = APIRouter()
@@ -38,7 +38,10 @@ Question = Annotated[str, Field(min_length=1, max_length=MAX_QUESTION), AfterVal
 
 
 class ChatRequest(BaseModel):
-    """What a client may ask. `web_search` must be a JSON boolean: the web is searched only where it is `true`."""
+    """What a client may ask. `web_search` must be a JSON boolean: the web is searched only where it is `true`.
+
+    `skill` names one of GET /skills; a question that begins with `/name ` does so too.
+    """
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
@@ -72,18 +75,20 @@ async def chat(request: Request) -> Response:
     """Ask a question. The knowledge base is always searched; the web only with `web_search: true`."""
     api = api_state(request)
     asked = await read_json(request, ChatRequest, api.max_body_bytes, api.body_timeout_s)
-    run = start_run(api.runs, asked, client_of(request))
+    run = start_run(api.runs, api.skills, asked, client_of(request))
     if wants_json(request):
         return await whole_answer(run, request, api)
     return EventStream(run, api.presenter, api.ping_s)
 
 
-def start_run(runs: Runs, asked: ChatRequest, client: str) -> Run:
-    """Begin the run. Raises `UnknownSkill`, `ThreadBusy` or `Overloaded` before any event."""
-    if asked.skill is not None:
-        raise UnknownSkill("There is no such skill. GET /skills lists them.")
-    ref = ThreadRef(client, asked.thread_id)
-    return runs.start(RunRequest(ref, asked.question, asked.web_search, asked.delivery))
+def start_run(runs: Runs, skills: Skills, asked: ChatRequest, client: str) -> Run:
+    """Begin the run on the skill's own thread.
+
+    Raises `UnknownSkill`, `InvalidRequest`, `ThreadBusy` or `Overloaded` before any event.
+    """
+    skill, question = skills.chosen(asked.skill, asked.question)
+    ref = ThreadRef(client, asked.thread_id, skill.name)
+    return runs.start(RunRequest(ref, question, asked.web_search, asked.delivery, skill))
 
 
 def wants_json(request: Request) -> bool:

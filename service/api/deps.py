@@ -1,7 +1,7 @@
 """What the routes are handed: one typed bundle, put on the application by `create_app`."""
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import cast
 
@@ -14,6 +14,7 @@ from service.graph.run import Runs
 from service.knowledge.snapshots import Snapshots
 from service.model import ComponentState
 from service.ports import KnowledgeBase
+from service.skills.registry import Skills
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +30,7 @@ class ApiState:
     instance: str = ""
     body_timeout_s: float = BODY_TIMEOUT_S
     site: Path | None = None
+    skills: Skills = field(default_factory=Skills)
 
 
 def api_state(connection: HTTPConnection) -> ApiState:

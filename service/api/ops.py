@@ -1,11 +1,18 @@
 """Alive, ready, and what skills there are."""
 
+from typing import Literal
+
 from fastapi import APIRouter, Request, Response
 from pydantic import BaseModel
 
 from service.api.deps import api_state
+from service.model import Kind
+from service.skills.skill import Skill
 
 router = APIRouter()
+
+Allowlist = Literal["all"] | list[str]
+"""`all`, or exactly what is named; an empty list is nothing."""
 
 
 class Alive(BaseModel):
@@ -27,8 +34,26 @@ class Readiness(BaseModel):
     dependencies: list[DependencyItem]
 
 
+class SkillWeb(BaseModel):
+    """Where `allowed` is true a request may ask for the web; what may then be read is `domains`."""
+
+    allowed: bool
+    domains: Allowlist
+
+
+class SkillItem(BaseModel):
+    """A skill: what it is for, what it may read, and the hash of its two files."""
+
+    name: str
+    description: str
+    sources: Allowlist
+    kinds: Allowlist
+    web: SkillWeb
+    sha256: str
+
+
 class SkillList(BaseModel):
-    skills: list[str]
+    skills: list[SkillItem]
 
 
 @router.get("/healthz")
@@ -48,6 +73,22 @@ async def readyz(request: Request, response: Response) -> Readiness:
 
 
 @router.get("/skills")
-async def skills() -> SkillList:
-    """No skill ships yet."""
-    return SkillList(skills=[])
+async def skills(request: Request) -> SkillList:
+    """The skills that a question may name."""
+    return SkillList(skills=[skill_item(skill) for skill in api_state(request).skills])
+
+
+def skill_item(skill: Skill) -> SkillItem:
+    scope = skill.scope
+    return SkillItem(
+        name=skill.name,
+        description=skill.description,
+        sources=listed(scope.sources),
+        kinds=listed(scope.kinds),
+        web=SkillWeb(allowed=scope.web, domains=listed(scope.domains)),
+        sha256=skill.sha256,
+    )
+
+
+def listed(allowed: frozenset[str] | frozenset[Kind] | None) -> Allowlist:
+    return "all" if allowed is None else sorted(allowed)

@@ -11,6 +11,7 @@ from service.api.events import (
     Frame,
     ResetFrame,
     RunFrame,
+    SkillRef,
     SourceItem,
     SourcesFrame,
     StageFrame,
@@ -36,12 +37,13 @@ class Presenter:
 
     def _frame(self, event: Event, common: dict[str, Any]) -> Frame:
         match event:
-            case Started(thread_id, model, reranker, web_search, delivery, warnings):
+            case Started(thread_id, model, reranker, web_search, delivery, warnings, skill):
                 return RunFrame(
                     **common,
                     thread_id=thread_id,
                     model=model,
                     reranker=reranker,
+                    skill=SkillRef(name=skill.name, sha256=skill.sha256) if skill.name else None,
                     web_search=web_search,
                     delivery=delivery,
                     warnings=list(warnings),

@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from service.model import Delivery, Gate, Result, StoredSource, Turn, WebStatus
+from service.skills.skill import NO_SKILL, Skill
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,6 +17,7 @@ class Started:
     web_search: bool
     delivery: Delivery
     warnings: tuple[str, ...] = ()
+    skill: Skill = NO_SKILL
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,6 +21,7 @@ from service.graph.state import Deps, Services, request_state
 from service.graph.transcript import Transcript
 from service.model import Delivery, Turn, warnings_of
 from service.ports import AnswerModel
+from service.skills.skill import NO_SKILL, Skill
 from service.threads import ThreadRef, new_run_id
 
 logger = logging.getLogger(__name__)
@@ -40,12 +41,13 @@ INTERNAL = as_failed(GatehouseError("Something went wrong on our side. The fault
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One question, as the API or the command line took it."""
+    """One question, as the API or the command line took it. `ref` is of the skill's own thread."""
 
     ref: ThreadRef
     question: str
     web_search: bool = False
     delivery: Delivery = "draft"
+    skill: Skill = NO_SKILL
 
 
 @dataclass(slots=True)
@@ -213,7 +215,8 @@ class Runs:
 
     async def _answer(self, run: Run, model: AnswerModel) -> Done:
         request = run.request
-        deps = Deps(self._services, model, run.transcript, run.run_id, run.asked_at, request.delivery)
+        delivery = request.skill.delivery_of(request.delivery)
+        deps = Deps(self._services, model, run.transcript, run.run_id, run.asked_at, delivery, request.skill)
         config: RunnableConfig = {**config_of(request.ref), "recursion_limit": recursion_limit(deps.limits)}
         values = request_state(request.question, request.web_search)
         final = await self._graph.ainvoke(values, config, context=deps, durability="exit")
@@ -227,8 +230,9 @@ class Runs:
             model.name,
             self._services.reranker.name,
             request.web_search,
-            request.delivery,
+            request.skill.delivery_of(request.delivery),
             run.transcript.not_yet_told(warnings_of(states)),
+            request.skill,
         )
 
 

@@ -4,16 +4,31 @@ Only `turns` and `registry` outlive a run: they are primitives, and the checkpoi
 untracked: it belongs to one run and is never written to disk.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, Literal, TypedDict
 
 from langgraph.channels import UntrackedValue
 
 from service.graph.transcript import Transcript
 from service.knowledge.snapshots import Snapshots
-from service.model import Candidate, Delivery, Grade, Scope, Source, StoredSource, Turn, Usage, Verdict
+from service.model import (
+    Candidate,
+    Delivery,
+    Grade,
+    OnUngrounded,
+    Scope,
+    Source,
+    StoredSource,
+    Turn,
+    Usage,
+    Verdict,
+)
 from service.ports import AnswerModel, KnowledgeBase, Reranker, WebFindings, WebSearch
+from service.skills.skill import NO_SKILL, Gates, Skill
+
+logger = logging.getLogger(__name__)
 
 
 class State(TypedDict, total=False):
@@ -61,9 +76,23 @@ class Limits:
     web_strips: int = 4
     max_rewrites: int = 1
     max_regen: int = 1
-    on_ungrounded: Literal["warn", "refuse"] = "warn"
+    on_ungrounded: OnUngrounded = "warn"
     supported_at: float = 0.5
     handoff_text: str = ""
+
+    def within(self, gates: Gates) -> "Limits":
+        """These limits under a skill: it chooses `top_n`, and of two caps or rules the stricter holds."""
+        return replace(
+            self,
+            top_n=gates.top_n or self.top_n,
+            max_rewrites=stricter(self.max_rewrites, gates.max_rewrites),
+            max_regen=stricter(self.max_regen, gates.max_regen),
+            on_ungrounded="refuse" if "refuse" in (self.on_ungrounded, gates.on_ungrounded) else "warn",
+        )
+
+
+def stricter(operators: int, skills: int | None) -> int:
+    return operators if skills is None else min(operators, skills)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +109,7 @@ class Services:
 
 @dataclass(slots=True)
 class Deps:
-    """All that a step may use: the shared services, and this run's own model, scope, usage and transcript."""
+    """All that a step may use: the shared services, and this run's own model, skill, usage and transcript."""
 
     services: Services
     model: AnswerModel
@@ -88,12 +117,23 @@ class Deps:
     run_id: str
     asked_at: str
     delivery: Delivery = "draft"
-    scope: Scope = field(default_factory=Scope)
+    skill: Skill = NO_SKILL
     usage: Usage = field(default_factory=Usage)
 
     @property
     def limits(self) -> Limits:
-        return self.services.limits
+        return self.services.limits.within(self.skill.gates)
+
+    @property
+    def scope(self) -> Scope:
+        return self.skill.scope
+
+    def readable(self, candidates: Sequence[Candidate]) -> list[Candidate]:
+        """Those that the skill may read. What it may not is a fault of whoever brought it, and goes no further."""
+        kept = [candidate for candidate in candidates if self.skill.may_read(candidate.passage)]
+        if outside := len(candidates) - len(kept):
+            logger.warning("out of scope run_id=%s skill=%s passages=%d", self.run_id, self.skill.name, outside)
+        return kept
 
 
 @dataclass(frozen=True, slots=True)

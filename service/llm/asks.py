@@ -7,6 +7,7 @@ from service.llm.prompt import (
     PARTS,
     Prompt,
     fence,
+    fenced_advice,
     fenced_history,
     fenced_passage,
     fenced_passages,
@@ -66,17 +67,19 @@ class Asks:
         parts = {"question": fence(question, mark), "tried": fence(tried, mark) if tried else NONE_TRIED}
         return self._gate("web_query", mark, parts, usage)
 
-    def grade(self, question: str, passages: Sequence[Passage], usage: Usage) -> Ask:
+    def grade(self, question: str, passages: Sequence[Passage], usage: Usage, hint: str = "") -> Ask:
         """A lone passage is asked about by itself, several as a batch: one call either way."""
         mark = new_mark()
-        parts = {"question": fence(question, mark)}
+        parts = {"question": fence(question, mark), "hint": fenced_advice(hint, mark)}
         if len(passages) == 1:
             parts["passage"] = fenced_passage(passages[0], mark)
             return self._gate("grade", mark, parts, usage, GRADE_SCHEMA)
         parts |= {"passages": fenced_passages(passages, mark), "count": str(len(passages))}
         return self._gate("grade_batch", mark, parts, usage, BATCH_SCHEMA)
 
-    def answer(self, question: str, sources: Sequence[Source], feedback: str, usage: Usage) -> Ask:
+    def answer(
+        self, question: str, sources: Sequence[Source], feedback: str, usage: Usage, instructions: str = ""
+    ) -> Ask:
         mark, prompt, models = new_mark(), self._prompts["answer"], self._models
         usage.call("answer", prompt.sha256)
         request = prompt.render(
@@ -84,6 +87,7 @@ class Asks:
             question=fence(question, mark),
             sources=fenced_sources(sources, mark),
             feedback=fence(feedback, mark) if feedback else NO_DRAFT,
+            instructions=fenced_advice(instructions, mark),
         )
         return Ask(models.answer, "ANSWER_MODEL", models.max_tokens, prompt.system, request, usage)
 

@@ -145,12 +145,12 @@ class Claude:
         """Return a short query; the question's own words of content where the text is empty, cut or refused."""
         return await self._line(self._asks.web_query(question, tried, usage), lexical.web_query(question))
 
-    async def grade(self, question: str, passages: Sequence[Passage], usage: Usage) -> list[Grade]:
+    async def grade(self, question: str, passages: Sequence[Passage], usage: Usage, hint: str = "") -> list[Grade]:
         """Grade with one call. Never raises for a model's fault: that is `error`, its words beginning with a code."""
         if not passages:
             return []
         try:
-            found = await self._object(self._asks.grade(question, passages, usage))
+            found = await self._object(self._asks.grade(question, passages, usage, hint))
             return [verdicts.grade_of(found)] if len(passages) == 1 else verdicts.grades_of(found, len(passages))
         except verdicts.Doubt as doubt:
             return [Grade("error", doubt.words)] * len(passages)
@@ -168,10 +168,10 @@ class Claude:
         return await self._judgement(self._asks.judge_answers(question, answer, usage), "answers")
 
     async def answer(
-        self, question: str, sources: Sequence[Source], feedback: str, usage: Usage
+        self, question: str, sources: Sequence[Source], feedback: str, usage: Usage, instructions: str = ""
     ) -> AsyncGenerator[str, None]:
         """Stream the answer as the port says. Leaving the iterator (`aclose`, a cancel) closes the HTTP stream."""
-        ask = self._asks.answer(question, sources, feedback, usage)
+        ask = self._asks.answer(question, sources, feedback, usage, instructions)
         reply, text = await self._try(ask, lambda: self._begin(ask))
         wrote = False
         try:

@@ -49,19 +49,19 @@ class WithFallback:
     async def web_query(self, question: str, tried: str, usage: Usage) -> str:
         return await self._either(lambda model, spent: model.web_query(question, tried, spent), usage)
 
-    async def grade(self, question: str, passages: Sequence[Passage], usage: Usage) -> list[Grade]:
+    async def grade(self, question: str, passages: Sequence[Passage], usage: Usage, hint: str = "") -> list[Grade]:
         model = self._current
-        grades = await model.grade(question, passages, usage)
+        grades = await model.grade(question, passages, usage, hint)
         if model is self._spare or not is_down(grades):
             return grades
-        return await self._again(lambda spare, spent: spare.grade(question, passages, spent), usage)
+        return await self._again(lambda spare, spent: spare.grade(question, passages, spent, hint), usage)
 
     async def answer(
-        self, question: str, sources: Sequence[Source], feedback: str, usage: Usage
+        self, question: str, sources: Sequence[Source], feedback: str, usage: Usage, instructions: str = ""
     ) -> AsyncGenerator[str, None]:
         shown = False
         try:
-            async with _closing(self._current.answer(question, sources, feedback, usage)) as stream:
+            async with _closing(self._current.answer(question, sources, feedback, usage, instructions)) as stream:
                 async for text in stream:
                     shown = True
                     yield text
@@ -72,7 +72,7 @@ class WithFallback:
         self._switched = True
         spent = Usage()
         try:
-            async with _closing(self._spare.answer(question, sources, feedback, spent)) as stream:
+            async with _closing(self._spare.answer(question, sources, feedback, spent, instructions)) as stream:
                 async for text in stream:
                     yield text
         finally:

@@ -23,11 +23,11 @@ from service.model import ABSTAIN, Passage, Source, Turn
 
 PARTS: dict[str, frozenset[str]] = {
     "condense": frozenset({"mark", "history", "question"}),
-    "grade": frozenset({"mark", "question", "passage"}),
-    "grade_batch": frozenset({"mark", "question", "passages", "count"}),
+    "grade": frozenset({"mark", "question", "passage", "hint"}),
+    "grade_batch": frozenset({"mark", "question", "passages", "count", "hint"}),
     "rewrite": frozenset({"mark", "question", "tried", "passages"}),
     "web_query": frozenset({"mark", "question", "tried"}),
-    "answer": frozenset({"mark", "question", "sources", "feedback"}),
+    "answer": frozenset({"mark", "question", "sources", "feedback", "instructions"}),
     "judge_grounded": frozenset({"mark", "question", "answer", "sources"}),
     "judge_answers": frozenset({"mark", "question", "answer"}),
 }
@@ -129,6 +129,11 @@ def fenced_sources(sources: Sequence[Source], mark: str) -> str:
 def body(passage: Passage) -> str:
     """`title > section` on one line, then the text: all of it the page's, so all of it defused."""
     return f"{place(passage)}\n{defuse(passage.text)}"
+
+
+def fenced_advice(text: str, mark: str) -> str:
+    """What a skill says, defused like source text: it can give no source a number, nor a label."""
+    return fence(defuse(text), mark) if text else "None."
 
 
 def fenced_seen(passages: Sequence[Passage], mark: str) -> str:

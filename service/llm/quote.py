@@ -63,7 +63,13 @@ class Quote:
     async def web_query(self, question: str, tried: str, usage: Usage) -> str:  # noqa: ARG002 - the port's
         return lexical.web_query(question)
 
-    async def grade(self, question: str, passages: Sequence[Passage], usage: Usage) -> list[Grade]:  # noqa: ARG002
+    async def grade(
+        self,
+        question: str,
+        passages: Sequence[Passage],
+        usage: Usage,  # noqa: ARG002
+        hint: str = "",  # noqa: ARG002 - a scorer takes no advice
+    ) -> list[Grade]:
         texts = [passage.indexed_text for passage in passages]
         scores = await self.evidence(question, texts)
         return [self.verdict_on(question, text, score) for text, score in zip(texts, scores, strict=True)]
@@ -88,6 +94,7 @@ class Quote:
         sources: Sequence[Source],
         feedback: str,  # noqa: ARG002 - a quote is not written anew
         usage: Usage,  # noqa: ARG002
+        instructions: str = "",  # noqa: ARG002 - what is only quoted has no form to give
     ) -> AsyncGenerator[str, None]:
         chosen = await self.choose(question, sources)
         if not chosen:

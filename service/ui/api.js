@@ -37,6 +37,7 @@ async function problemOf(response) {
 const json = async (...request) => (await send(...request)).json().catch(() => Promise.reject(unreachable()));
 const threadPath = ({ id, skill }) => `/threads/${encodeURIComponent(id)}${skill ? `?${new URLSearchParams({ skill })}` : ""}`;
 
+export const listSkills = async () => (await json("GET", "/skills")).skills;
 export const listThreads = async () => (await json("GET", "/threads")).threads;
 export const readThread = (thread) => json("GET", threadPath(thread));
 export const renameThread = (thread, title) => json("PATCH", threadPath(thread), { body: { title } });

@@ -2,6 +2,7 @@
 
 import { Problem, ask, readThread, stopRun } from "./api.js";
 import { el } from "./dom.js";
+import { allowsWeb, invoked, loadSkills, showSkill } from "./skills.js";
 import { addressOf, markThread, refreshThreads } from "./threads.js";
 import { TurnView } from "./turn.js";
 
@@ -25,6 +26,8 @@ function submit(event) {
   event.preventDefault();
   const question = box.value.trim();
   if (live || !question) return;
+  const skill = invoked(question);
+  if (skill && skill !== thread.skill) startThread(skill); // a skill has a thread of its own
   const turn = new TurnView(question, web.checked);
   box.value = "";
   web.checked = false; // the web is asked for one question at a time
@@ -55,6 +58,7 @@ function take(frame, mine) {
   if (frame.type === "run") {
     mine.runId = frame.run_id;
     mine.thread.id = frame.thread_id;
+    mine.thread.skill = frame.skill?.name ?? "";
   }
   if (frame.type === "sources") learn(mine.thread, frame.items);
   if (frame.type === "done") finish(frame, mine);
@@ -66,7 +70,8 @@ function finish(answer, { thread: inThread, turn }) {
   announce(turn.spoken());
   if (thread !== inThread) return;
   history.replaceState(null, "", addressOf(inThread));
-  markThread(inThread.id);
+  markThread(inThread);
+  showLimits();
 }
 
 /** A stream that was cut may have ended well on the server: then the stored answer is shown. */
@@ -122,10 +127,11 @@ function stop() {
 async function open() {
   const named = new URLSearchParams(location.hash.slice(1));
   const opened = newThread(named.get("thread") ?? "", named.get("skill") ?? "");
-  thread = live && live.thread.id === opened.id ? live.thread : opened;
+  thread = live && same(live.thread, opened) ? live.thread : opened;
   $("turns").replaceChildren();
   showNote("");
-  markThread(thread.id);
+  markThread(thread);
+  showLimits();
   toggleMenu(false);
   if (opened.id) await load(thread);
   if (thread === live?.thread) put(live.turn);
@@ -155,10 +161,23 @@ function putStored(item, { sources }) {
   $("turns").append(turn.element);
 }
 
-function startThread() {
+function startThread(skill = "") {
   history.pushState(null, "", location.pathname);
   open();
+  thread.skill = skill;
+  showLimits();
   box.focus();
+}
+
+const same = (one, other) => one.id === other.id && one.skill === other.skill;
+
+/** What the thread's skill allows: the server holds to it, whatever this page shows. */
+function showLimits() {
+  showSkill(thread.skill);
+  web.disabled = !allowsWeb(thread.skill);
+  web.checked &&= !web.disabled;
+  $("web-forbidden").hidden = !web.disabled;
+  $("web-note").hidden = web.disabled;
 }
 
 // The page
@@ -207,11 +226,13 @@ $("skip").addEventListener("click", (event) => {
   event.preventDefault(); // the address's fragment names the thread
   box.focus();
 });
-$("new").addEventListener("click", startThread);
-$("threads").addEventListener("erased", ({ detail: id }) => thread.id === id && startThread());
+$("new").addEventListener("click", () => startThread());
+$("skill").addEventListener("change", ({ target }) => startThread(target.value));
+$("threads").addEventListener("erased", ({ detail: erased }) => same(thread, erased) && startThread());
 $("menu").addEventListener("click", () => toggleMenu($("menu").getAttribute("aria-expanded") !== "true"));
 window.addEventListener("popstate", open); // also fires when the address's fragment changes
 window.addEventListener("pageshow", () => (web.checked = false)); // a restored page must not restore the switch
 
 open();
 refreshThreads();
+loadSkills().then(showLimits);

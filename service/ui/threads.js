@@ -6,17 +6,20 @@ import { counted } from "./words.js";
 
 const list = document.getElementById("threads");
 const note = document.getElementById("threads-note");
-let current = ""; // id of the thread that is shown
+let current = ""; // key of the thread that is shown
 
 export const addressOf = ({ id, skill }) => `#${new URLSearchParams({ thread: id, ...(skill && { skill }) })}`;
 
-export function markThread(id) {
-  current = id;
+/** The same id with another skill is another thread. */
+const keyOf = ({ id, skill }) => (skill ? `${id}/${skill}` : id);
+
+export function markThread(thread) {
+  current = keyOf(thread);
   for (const link of list.querySelectorAll("a")) mark(link);
 }
 
 function mark(link) {
-  if (link.dataset.id === current) link.setAttribute("aria-current", "page");
+  if (link.dataset.key === current) link.setAttribute("aria-current", "page");
   else link.removeAttribute("aria-current");
 }
 
@@ -34,15 +37,17 @@ export async function refreshThreads() {
 
 function row({ thread_id: id, skill, title, updated_at, turns }) {
   const thread = { id, skill };
-  const link = el("a", { id: `open-${id}`, href: addressOf(thread), "data-id": id }, title);
+  const key = keyOf(thread);
+  const link = el("a", { id: `open-${key}`, href: addressOf(thread), "data-key": key }, title);
   mark(link);
+  const when = new Date(updated_at).toLocaleDateString();
   return el(
     "li",
     {},
     link,
-    el("span", { class: "facts" }, `${new Date(updated_at).toLocaleDateString()}, ${counted(turns, "question")}`),
-    button("Rename", () => rename(thread, title), { id: `rename-${id}`, "aria-label": `Rename: ${title}` }),
-    button("Delete", () => erase(thread, title), { id: `delete-${id}`, "aria-label": `Delete: ${title}` }),
+    el("span", { class: "facts" }, [skill, when, counted(turns, "question")].filter(Boolean).join(", ")),
+    button("Rename", () => rename(thread, title), { id: `rename-${key}`, "aria-label": `Rename: ${title}` }),
+    button("Delete", () => erase(thread, title), { id: `delete-${key}`, "aria-label": `Delete: ${title}` }),
   );
 }
 
@@ -53,7 +58,7 @@ async function rename(thread, title) {
 
 async function erase(thread, title) {
   if (!confirm(`Delete “${title}”? Its questions and answers are erased for good.`)) return;
-  const erased = new CustomEvent("erased", { detail: thread.id });
+  const erased = new CustomEvent("erased", { detail: thread });
   await change(() => eraseThread(thread).then(() => list.dispatchEvent(erased)));
 }
 

@@ -34,8 +34,8 @@ export class TurnView {
     else if (frame.type === "verdict") this.#step(words.verdict(frame));
   }
 
-  #run({ model, reranker, warnings }) {
-    this.meta.append(`Model: ${model}, ranking: ${reranker}.`);
+  #run({ model, reranker, skill, warnings }) {
+    this.meta.append(`${skill ? `Skill: ${skill.name}. ` : ""}Model: ${model}, ranking: ${reranker}.`);
     for (const text of warnings) this.#tell(text, "warning");
   }
 

@@ -10,12 +10,13 @@ from service.errors import IngestError, PageRefused, SearchUnavailable
 from service.knowledge.snapshots import Snapshots
 from service.model import Candidate, ComponentState, Passage
 from service.ports import Reranker, WebAsk, WebFindings
+from service.skills.domains import admitted
 from service.web.engine import SearchEngine
 from service.web.fetch import Fetcher
 from service.web.masking import Masks
 from service.web.phrase import phrased
 from service.web.strips import CutPage, best, cut_page, likeliest, store_page
-from service.web.target import Target, admitted
+from service.web.target import Target
 
 logger = logging.getLogger(__name__)
 

@@ -18,9 +18,10 @@ import httpcore
 import httpx
 
 from service.errors import PageRefused
+from service.skills.domains import admitted
 from service.web.addresses import is_public
 from service.web.body import check_head, header, read_body
-from service.web.target import Target, admitted
+from service.web.target import Target
 
 USER_AGENT = "Gatehouse/0.1 (reads single pages for a person's question; no crawling)"
 

@@ -1,7 +1,6 @@
 """An address as it may be fetched, read so that no other reader could take it for another host."""
 
 import re
-from collections.abc import Collection
 from dataclasses import dataclass
 from ipaddress import ip_address
 from typing import Self
@@ -104,8 +103,3 @@ def within(host: str, domain: str) -> bool:
     """Whether `host` is `domain` or lies below it. Case and a trailing dot do not matter, a missing dot does."""
     host, domain = (name.lower().removesuffix(".") for name in (host, domain))
     return bool(domain) and (host == domain or host.endswith(f".{domain}"))
-
-
-def admitted(host: str, domains: Collection[str] | None) -> bool:
-    """Whether `host` lies in one of `domains`. None is everywhere, an empty set nowhere."""
-    return domains is None or any(within(host, domain) for domain in domains)

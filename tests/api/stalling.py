@@ -52,14 +52,14 @@ class StallingReranker(FixedReranker):
 class StallingModel(ScriptedModel):
     stall: Stall = field(default_factory=Stall)
 
-    async def grade(self, question: str, passages: Sequence[Passage], usage: Usage) -> list[Grade]:
+    async def grade(self, question: str, passages: Sequence[Passage], usage: Usage, hint: str = "") -> list[Grade]:
         await self.stall.at("grading", question)
-        return await super().grade(question, passages, usage)
+        return await super().grade(question, passages, usage, hint)
 
     async def answer(
-        self, question: str, sources: Sequence[Source], feedback: str, usage: Usage
+        self, question: str, sources: Sequence[Source], feedback: str, usage: Usage, instructions: str = ""
     ) -> AsyncGenerator[str, None]:
-        async with aclosing(super().answer(question, sources, feedback, usage)) as texts:
+        async with aclosing(super().answer(question, sources, feedback, usage, instructions)) as texts:
             async for text in texts:
                 yield text
                 await self.stall.at("generation", question)

@@ -168,7 +168,7 @@ async def test_an_unknown_skill_is_422_in_the_same_words_as_a_bad_name(served: S
     answer = await served.client.post("/chat", content=asked(skill=skill), headers=JSON)
     error = problem_of(answer.status_code, answer.content)
     assert (answer.status_code, error["code"]) == (422, "unknown_skill")
-    assert error["message"] == "There is no such skill. GET /skills lists them."
+    assert error["message"] == "There is no such skill. No skill is installed here."
 
 
 @pytest.mark.parametrize(

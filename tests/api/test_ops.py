@@ -51,7 +51,7 @@ async def test_a_knowledge_base_that_is_away_is_a_clean_error_and_comes_back(tmp
         assert (await served.answer(thread_id="t")).json()["status"] == "answered"
 
 
-async def test_no_skill_ships_yet(tmp_path: Path) -> None:
+async def test_where_no_skill_is_installed_the_list_is_empty(tmp_path: Path) -> None:
     async with serving(House(services(tmp_path), ScriptedModel())) as served:
         assert (await served.client.get("/skills")).json() == {"skills": []}
 

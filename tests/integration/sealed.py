@@ -6,21 +6,20 @@ filter over all threads lets no AF_INET or AF_INET6 socket be made at all, not e
 
 import asyncio
 import ctypes
-import functools
 import json
 import struct
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
-from unittest import mock
 
 from evals.seed import load_questions
 from service.graph.run import Request
-from service.graph.state import Deps
 from service.model import Scope
 from service.sample import SAMPLE
 from service.settings import load_settings
+from service.skills.skill import NO_SKILL, Skill
 from service.threads import ThreadRef
 from service.wiring import Gatehouse, open_gatehouse
 
@@ -78,11 +77,11 @@ def seal() -> None:
         raise OSError(ctypes.get_errno(), "the process could not be sealed")
 
 
-async def answered(house: Gatehouse, questions: list[str], web_search: bool) -> list[dict[str, object]]:
+async def answered(house: Gatehouse, questions: list[str], web_search: bool, skill: Skill) -> list[dict[str, object]]:
     """The status of each run, and what it says of the web."""
     found: list[dict[str, object]] = []
     for number, question in enumerate(questions):
-        run = house.runs.start(Request(ThreadRef("tester", f"t{number}"), question, web_search))
+        run = house.runs.start(Request(ThreadRef("tester", f"t{number}"), question, web_search, skill=skill))
         frames = [house.api.presenter.frame(told, run.run_id).model_dump(mode="json") async for told in run.events()]
         webs = [frame["web"] for frame in frames if frame["type"] == "sources"]
         found.append({"end": frames[-1]["type"], "web": webs[-1]})
@@ -115,9 +114,8 @@ async def main(mode: str) -> None:
             return
         seal()
         web_search = mode != "not-asked"
-        scope = Scope(web=mode != "forbidden")
-        with mock.patch("service.graph.run.Deps", functools.partial(Deps, scope=scope)):
-            found = await answered(house, questions, web_search)
+        skill = replace(NO_SKILL, scope=Scope(web=mode != "forbidden"))
+        found = await answered(house, questions, web_search, skill)
     sys.stdout.write(json.dumps({"attempts": attempts, "runs": found}))
 
 

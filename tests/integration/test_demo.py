@@ -137,6 +137,21 @@ def test_the_web_toggle_says_honestly_that_the_web_is_not_available(demo: Demo) 
     assert frames[-1]["status"] == "answered"
 
 
+def test_the_shipped_skills_work_on_the_sample(demo: Demo) -> None:
+    names = [skill["name"] for skill in httpx.get(f"{demo.url}/skills").json()["skills"]]
+    assert len(names) == 5
+    frames = chat(demo.url, f"/plain-summary {QUESTION}")
+    assert_grammar(frames, "verified")
+    assert (frames[0]["skill"]["name"], frames[0]["delivery"]) == ("plain-summary", "verified")
+    assert frames[-1]["status"] == "answered"
+    assert {item["label"] for frame in of(frames, "sources") for item in frame["items"]} == {"VECTOR"}
+    thread = frames[0]["thread_id"]
+    assert httpx.get(f"{demo.url}/threads/{thread}").status_code == 404
+    assert httpx.get(f"{demo.url}/threads/{thread}?skill=plain-summary").status_code == 200
+    [state] = [one for one in httpx.get(f"{demo.url}/readyz").json()["dependencies"] if one["name"] == "skills"]
+    assert state["warning"] == ""
+
+
 def test_ask_speaks_to_the_running_server(demo: Demo, data_dir: Path) -> None:
     asked = gatehouse(data_dir, free_port(), "ask", QUESTION)
     assert asked.returncode == 0, asked.stderr

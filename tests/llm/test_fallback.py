@@ -57,15 +57,15 @@ class Scripted:
             raise self.fault
         return f"{self.name}: {question}"
 
-    async def grade(self, question: str, passages: Sequence[Passage], usage: Usage) -> list[Grade]:
-        self._call("grade", usage, question, passages)
+    async def grade(self, question: str, passages: Sequence[Passage], usage: Usage, hint: str = "") -> list[Grade]:
+        self._call("grade", usage, question, passages, hint)
         await asyncio.sleep(0)
         return self.grades
 
     async def answer(
-        self, question: str, sources: Sequence[Source], feedback: str, usage: Usage
+        self, question: str, sources: Sequence[Source], feedback: str, usage: Usage, instructions: str = ""
     ) -> AsyncGenerator[str, None]:
-        self._call("answer", usage, question, sources, feedback)
+        self._call("answer", usage, question, sources, feedback, instructions)
         try:
             for number in range(self.tokens_before_fault if self.fault else 2):
                 yield f"{self.name}{number} "
@@ -231,3 +231,13 @@ async def test_claude_down_for_a_grade_hands_one_run_to_the_spare() -> None:
         assert "".join(await written(next_run)) == TEXT
         assert (run.switched, next_run.switched) == (True, False)
         await claude.aclose()
+
+
+async def test_a_skills_words_reach_the_spare_as_they_reached_the_primary() -> None:
+    run, primary, spare = pair(ModelUnavailable("down"), grades=[Grade("error", "unavailable: down")])
+    await run.grade("q", [passage()], Usage(), "a hint")
+    assert primary.given[-1][-1] == spare.given[-1][-1] == "a hint"
+    run, primary, spare = pair(ModelUnavailable("down"))
+    async with aclosing(run.answer(QUESTION, SOURCES, "", Usage(), "instructions")) as stream:
+        assert [text async for text in stream]
+    assert primary.given[-1][-1] == spare.given[-1][-1] == "instructions"

@@ -30,7 +30,8 @@ from tests.fakes import (
     snapped,
 )
 from tests.running import House
-from tests.web.peer import NOTHING_FOUND, Answer, Engine, Net, names, responds, says_nothing
+from tests.skills.writing import skill
+from tests.web.peer import NOTHING_FOUND, Answer, Engine, Net, names, redirects, responds, says_nothing
 from tests.web.searching import QUICK, page, web_over
 from tests.wire import Frame, assert_grammar, of
 
@@ -138,11 +139,47 @@ async def test_a_scope_can_forbid_and_never_turn_on(tmp_path: Path, asked: bool)
     web, model = ScriptedWeb(), ScriptedModel()
     transcript = Transcript(lambda _: None)
     for scope in (Scope(web=False), Scope(web=True, domains=frozenset({"a.test"}))):
-        deps = Deps(services(tmp_path, web=web), model, transcript, "r1", "now", scope=scope)
+        deps = Deps(services(tmp_path, web=web), model, transcript, "r1", "now", skill=skill(scope=scope))
         update = (await search_web({"web_search": asked, "standalone": QUESTION}, deps)).update
         assert update["web"].status == ("off" if not asked else "empty" if scope.web else "forbidden")
     assert len(web.asked) == model.count("web_query") == int(asked)
     assert all(ask.domains == frozenset({"a.test"}) for ask in web.asked)
+
+
+async def test_a_skills_domains_hold_in_the_query_the_results_and_every_redirect(
+    world: Services, engine: Engine, net: Net
+) -> None:
+    """`github.io` is a public suffix: to allow it is not to allow everyone who publishes below it."""
+    engine.script = [names("https://evil.test/", "https://anyone.github.io/", "https://a.test/", "https://b.test/")]
+    net.site.pages |= {
+        "https://a.test/": redirects("https://evil.test/"),
+        "https://b.test/": page("The toll for barges is nine crowns."),
+    }
+    narrow = skill(scope=Scope(domains=frozenset({"a.test", "b.test", "github.io"})))
+    frames = await House(world, ScriptedModel()).ask(QUESTION, web_search=True, skill=narrow)
+    assert engine.queries == ["web words 1 site:a.test OR site:b.test OR site:github.io"]
+    assert [item["url"] for item in items(frames) if item["label"] == "WEB"] == ["https://b.test/"]
+    assert set(net.looked_up) == {"a.test", "b.test"}
+
+
+@pytest.mark.parametrize("scope", [Scope(web=False), Scope(domains=frozenset())])
+async def test_a_skill_that_admits_no_page_forbids_the_web_and_no_query_is_worded(
+    world: Services, engine: Engine, scope: Scope
+) -> None:
+    model = ScriptedModel()
+    frames = await House(world, model).ask(QUESTION, web_search=True, skill=skill(scope=scope))
+    assert of(frames, "sources")[0]["web"] == {"query": "", "status": "forbidden"}
+    assert (frames[-1]["status"], model.count("web_query"), engine.asked) == ("answered", 0, [])
+
+
+async def test_what_the_web_brings_in_spite_of_a_skills_domains_is_not_graded(
+    tmp_path: Path, on_the_web: ScriptedWeb
+) -> None:
+    model = ScriptedModel()
+    narrow = skill(scope=Scope(domains=frozenset({"a.test"})))
+    frames = await house_with(model, on_the_web, tmp_path).ask(web_search=True, skill=narrow)
+    assert [item["label"] for item in items(frames)].count("WEB") == 0
+    assert all(item.kind != "web" for item in model.read)
 
 
 # What leaves

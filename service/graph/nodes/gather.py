@@ -27,9 +27,10 @@ UNWORDED = WebFindings(
 
 
 async def retrieve_vector(state: State, deps: Deps) -> Outcome:
-    """Search the knowledge base; every run does (invariant 1)."""
+    """Search the knowledge base; every run does (invariant 1). A live page that stands in it is not read as one."""
     limit = deps.limits.retrieve_k
-    candidates = await deps.services.knowledge.search(state["query"], limit=limit, scope=deps.scope)
+    found = await deps.services.knowledge.search(state["query"], limit=limit, scope=deps.scope)
+    candidates = deps.readable([candidate for candidate in found if candidate.passage.kind != "web"])
     return Outcome({"candidates": candidates}, n_in=limit, n_out=len(candidates))
 
 

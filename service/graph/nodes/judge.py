@@ -12,9 +12,10 @@ from service.model import Candidate, Gate, Grade, Judgement, Passage, Verdict, i
 async def grade_documents(state: State, deps: Deps) -> Outcome:
     """Gate 1: drop every passage that is not relevant. Raises `ModelUnusable` when no grade can be believed.
 
-    A passage that was graded in an earlier pass of this run keeps its grade; after an `error` it is asked again.
+    A passage that was graded in an earlier pass of this run keeps its grade; after an `error` it is asked again. What
+    the skill may not read is not graded, so that it is neither named nor numbered (invariant 13).
     """
-    found = {c.passage.passage_id: c for c in [*state["ranked"], *state["web"].strips]}
+    found = {c.passage.passage_id: c for c in deps.readable([*state["ranked"], *state["web"].strips])}
     grades = dict(state["grades"])
     ungraded = [c.passage for pid, c in found.items() if pid not in grades or grades[pid].result == "error"]
     fresh = await grade_all(state["standalone"], ungraded, deps)
@@ -39,12 +40,12 @@ async def grade_all(question: str, passages: Sequence[Passage], deps: Deps) -> l
     if not passages:
         return []
     if deps.limits.grade_mode == "batch":
-        return await deps.model.grade(question, passages, deps.usage)
+        return await deps.model.grade(question, passages, deps.usage, deps.skill.gates.grading_hint)
     slots = asyncio.Semaphore(deps.limits.grade_concurrency)
 
     async def one(passage: Passage) -> Grade:
         async with slots:
-            return (await deps.model.grade(question, [passage], deps.usage))[0]
+            return (await deps.model.grade(question, [passage], deps.usage, deps.skill.gates.grading_hint))[0]
 
     async with asyncio.TaskGroup() as group:
         tasks = [group.create_task(one(passage)) for passage in passages]

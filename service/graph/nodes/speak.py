@@ -46,7 +46,7 @@ async def generate(state: State, deps: Deps) -> Outcome:
         if deps.delivery == "draft":
             deps.transcript.token(piece)
 
-    stream = deps.model.answer(state["standalone"], sources, state["feedback"], deps.usage)
+    stream = deps.model.answer(state["standalone"], sources, state["feedback"], deps.usage, deps.skill.instructions)
     try:
         async with aclosing(stream) as texts:
             async for text in texts:

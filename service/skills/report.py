@@ -1,0 +1,30 @@
+"""What an operator is told about the skills: at start, on `/readyz` and by `gatehouse skills validate`."""
+
+from collections.abc import Callable
+
+from service.model import ComponentState
+from service.skills.registry import Skills
+
+
+def faults(skills: Skills) -> list[str]:
+    """One line for each folder that is no usable skill."""
+    return [f"skill {broken.folder} is not usable: {broken.reason}" for broken in skills.broken]
+
+
+def doubts(skills: Skills, is_ingested: Callable[[str], bool]) -> list[str]:
+    """One line for each source that skills name and that was never ingested: a slip, or still to come."""
+    named: dict[str, list[str]] = {}
+    for skill in skills:
+        for source in skill.scope.sources or ():
+            named.setdefault(source, []).append(skill.name)
+    return [
+        f"the source {source!r}, named by {', '.join(names)}, was never ingested: nothing of it is found"
+        for source, names in sorted(named.items())
+        if not is_ingested(source)
+    ]
+
+
+def state_of(skills: Skills, is_ingested: Callable[[str], bool]) -> ComponentState:
+    """Always `ok`: a broken skill takes nothing from the others, nor from questions without one."""
+    names = ", ".join(skill.name for skill in skills) or "none"
+    return ComponentState("skills", True, names, "; ".join([*faults(skills), *doubts(skills, is_ingested)]))
