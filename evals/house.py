@@ -62,7 +62,7 @@ class House:
         if question.history:
             await graph.aupdate_state(config_of(ref), {"turns": turns_of(question)}, as_node="finalize")
         model = Quote(self.scorer, thresholds)
-        runs = Runs(graph, history, self._services, lambda: model, deadline_s=120, max_runs=1)
+        runs = Runs(graph, history, self._services, lambda: model, deadline_s=120, max_runs=1, max_runs_per_client=1)
         began = time.perf_counter()
         run = runs.start(Request(ref, question.question))
         terminal: Terminal = [told.event async for told in run.events()][-1]  # type: ignore[assignment]

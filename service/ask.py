@@ -9,7 +9,7 @@ import httpx
 from rich.console import Console
 from rich.text import Text
 
-from service.errors import GatehouseError, InvalidRequest, ServerFault, StreamCut
+from service.errors import GatehouseError, InvalidRequest, ServerFault, StreamCut, Unauthorized
 
 Event = dict[str, Any]
 REASONS = {
@@ -31,7 +31,7 @@ async def is_ours(url: str, instance: str) -> bool:
         return False
 
 
-async def from_server(url: str, body: dict[str, Any]) -> AsyncIterator[Event]:
+async def from_server(url: str, body: dict[str, Any], key: str = "") -> AsyncIterator[Event]:
     """Stream the events of a running server.
 
     Raises `InvalidRequest` or `ServerFault` with the server's own message, `StreamCut` when the stream ends without
@@ -39,7 +39,7 @@ async def from_server(url: str, body: dict[str, Any]) -> AsyncIterator[Event]:
     """
     ended = False
     try:
-        async for event in events_of_chat(url, body):
+        async for event in events_of_chat(url, body, key):
             ended = event["type"] in ("done", "error")
             yield event
     except httpx.HTTPError as error:
@@ -48,9 +48,10 @@ async def from_server(url: str, body: dict[str, Any]) -> AsyncIterator[Event]:
         raise StreamCut(f"The server at {url} ended the stream in the middle of the answer. Please ask again.")
 
 
-async def events_of_chat(url: str, body: dict[str, Any]) -> AsyncIterator[Event]:
+async def events_of_chat(url: str, body: dict[str, Any], key: str) -> AsyncIterator[Event]:
     timeout = httpx.Timeout(10, read=60)
     headers = {"Accept": "text/event-stream", "Content-Type": "application/json"}
+    headers |= {"Authorization": f"Bearer {key}"} if key else {}
     content = json.dumps(body).encode()
     async with (
         httpx.AsyncClient(timeout=timeout, trust_env=False) as client,
@@ -70,6 +71,8 @@ def refusal(response: httpx.Response) -> GatehouseError:
         message = str(response.json()["error"]["message"])
     except (ValueError, KeyError, TypeError):
         message = f"The server answered {response.status_code}."
+    if response.status_code == 401:
+        return Unauthorized("The running server asks for a key. Set CLIENT_KEY to yours.")
     return InvalidRequest(message) if response.status_code < 500 else ServerFault(message)
 
 

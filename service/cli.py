@@ -14,6 +14,7 @@ from rich.console import Console
 from service.ask import Event, Terminal, from_server, is_ours
 from service.errors import CallerError, GatehouseError, OperatorError
 from service.graph.build import mermaid
+from service.keys import digest_of, make_key, parse_keys
 from service.model import Kind
 from service.sample import RULEBOOK, SAMPLE
 from service.serve import Note, check_port, listen_url, make_server, read_note, server_note
@@ -75,8 +76,10 @@ async def serve_until_stopped(
     settings: Settings, site: Path | None, prepare: Callable[["Store"], Coroutine[Any, Any, None]] | None
 ) -> None:
     from service.api.app import create_app
+    from service.entrance import check_identity
     from service.wiring import open_gatehouse
 
+    check_identity(settings)
     check_port(settings.HOST, settings.PORT)
     async with open_gatehouse(settings, progress, site) as gatehouse:
         if prepare is not None:
@@ -175,7 +178,7 @@ async def events_of(settings: Settings, body: dict[str, Any]) -> AsyncIterator[E
     note = read_note(settings.DATA_DIR)
     if note is not None and await is_ours(note.url, note.instance):
         progress(f"asking the server at {note.url}")
-        async for event in from_server(note.url, body):
+        async for event in from_server(note.url, body, settings.CLIENT_KEY.get_secret_value()):
             yield event
         return
     async for event in in_process(settings, body):
@@ -194,6 +197,22 @@ async def in_process(settings: Settings, body: dict[str, Any]) -> AsyncIterator[
         started = start_run(gatehouse.runs, gatehouse.api.skills, asked, client="127.0.0.1")
         async for told in started.events():
             yield gatehouse.api.presenter.frame(told, started.run_id).model_dump(mode="json")
+
+
+@app.command()
+def key(name: Annotated[str, typer.Argument(help="Name of the client: letters, digits, - and _.")]) -> None:
+    """Make a key for a client, and print the line that lets it in."""
+    made = make_key()
+    known = load_settings().API_KEYS.strip(" ,")
+    entry = f"{name}:{digest_of(made)}"
+    try:
+        parse_keys(entry)
+    except ValueError:
+        raise typer.BadParameter("must be a letter, then letters, digits, - and _", param_hint="NAME") from None
+    say.print(f"The key of {name}. It is shown this once; only its hash is kept:", style="bold", highlight=False)
+    typer.echo(made)
+    say.print("Set this for the server, in the environment or in .env, and start it again:", style="bold")
+    typer.echo(f"API_KEYS={f'{known},' if known else ''}{entry}")
 
 
 @app.command()

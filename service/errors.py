@@ -4,11 +4,17 @@
     |-- CallerError              the caller mends the request
     |   |-- InvalidRequest       422
     |   |-- UnknownSkill         422
+    |   |-- Unauthorized         401, no key, or one that is not known
+    |   |-- OriginRefused        403, asked by a page of another site
+    |   |-- HostRefused          400, asked under a name that is not this server's
     |   |-- NotFound             404
     |   |-- BodyTimeout          408, the body did not arrive in time
     |   |-- ThreadBusy           409, try again when the running answer is done
     |   |-- Cancelled            409, the person stopped the run
     |   |-- BodyTooLarge         413
+    |   |-- HeadTooLarge         431
+    |   |-- RateLimited          429, wait as long as Retry-After says
+    |   |-- TooManyRuns          429, wait for an answer of one's own to end
     |   `-- UnsupportedMediaType 415
     |-- OperatorError            the operator mends the installation
     |   |-- EmbeddingMismatch    the collection was built with another embedding model
@@ -60,6 +66,21 @@ class UnknownSkill(CallerError):
     code = "unknown_skill"
 
 
+class Unauthorized(CallerError):
+    code = "unauthorized"
+    status = 401
+
+
+class OriginRefused(CallerError):
+    code = "origin_not_allowed"
+    status = 403
+
+
+class HostRefused(CallerError):
+    code = "host_not_allowed"
+    status = 400
+
+
 class NotFound(CallerError):
     code = "not_found"
     status = 404
@@ -86,6 +107,23 @@ class BodyTimeout(CallerError):
 class BodyTooLarge(CallerError):
     code = "body_too_large"
     status = 413
+
+
+class HeadTooLarge(CallerError):
+    code = "head_too_large"
+    status = 431
+
+
+class RateLimited(CallerError):
+    code = "rate_limited"
+    status = 429
+    retryable = True
+
+
+class TooManyRuns(CallerError):
+    code = "too_many_runs"
+    status = 429
+    retryable = True
 
 
 class UnsupportedMediaType(CallerError):

@@ -162,3 +162,27 @@ class WebSearch(Protocol):
         ...
 
     def state(self) -> ComponentState: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Allowance:
+    """What one request left of its client's limit.
+
+    `limit` and `remaining` are requests per window of 60 s; `reset_s` is how long until the oldest of them leaves the
+    window (s): after that one more is allowed.
+    """
+
+    allowed: bool
+    limit: int
+    remaining: int
+    reset_s: float
+
+
+class RateLimiter(Protocol):
+    """At most so many requests of one client in any 60 s (a sliding window, exact at its edges)."""
+
+    async def take(self, client: str) -> Allowance:
+        """Count one request of the client, or refuse it; what is refused is not counted. Never raises."""
+        ...
+
+    def state(self) -> ComponentState: ...

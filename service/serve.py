@@ -1,5 +1,6 @@
 """A uvicorn server that ends its runs before it waits for their streams, and leaves a note of where it listens."""
 
+import asyncio
 import json
 import socket
 from collections.abc import Iterator
@@ -7,13 +8,50 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+import h11
 import uvicorn
 from fastapi import FastAPI
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from service.errors import OperatorError
 from service.graph.run import Runs
 
 SERVER_NOTE = "server.json"
+MAX_PARTIAL_HEAD_BYTES = 32_768  # of a head that comes in pieces; api/door.py limits the whole
+
+
+class TimedHead(H11Protocol):
+    """Closes a connection whose request head does not arrive whole in time, however it trickles (slowloris).
+
+    Uvicorn limits only the silence between two requests.
+    """
+
+    timeout_head_s = 10.0
+    _head_timer: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn has it
+        super().connection_made(transport)
+        self._time_head()
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        self._time_head()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._head_arrived()
+        super().connection_lost(exc)
+
+    def _time_head(self) -> None:
+        """The timer runs from the first byte, or from the start of the connection, and no byte puts it off."""
+        if self.conn.their_state is not h11.IDLE:
+            self._head_arrived()
+        elif self._head_timer is None:
+            self._head_timer = self.loop.call_later(self.timeout_head_s, self.timeout_keep_alive_handler)
+
+    def _head_arrived(self) -> None:
+        if self._head_timer is not None:
+            self._head_timer.cancel()
+            self._head_timer = None
 
 
 class Server(uvicorn.Server):
@@ -43,7 +81,10 @@ def make_server(app: FastAPI, runs: Runs, host: str, port: int) -> Server:
         log_config=None,
         access_log=False,
         server_header=False,
-        proxy_headers=False,  # a forwarded address is believed only from configured proxies, once there are some
+        proxy_headers=False,  # a forwarded address is believed from configured proxies only: see api/addresses.py
+        http=TimedHead,
+        ws="none",
+        h11_max_incomplete_event_size=MAX_PARTIAL_HEAD_BYTES,
         timeout_graceful_shutdown=10,
     )
     return Server(config, runs)

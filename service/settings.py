@@ -3,13 +3,15 @@
 A value out of bounds, or an unknown key in `.env`, is refused at start. The README's table is generated from here.
 """
 
+from ipaddress import ip_network
 from pathlib import Path
 from typing import Literal
 
-from pydantic import Field, SecretStr, ValidationError, model_validator
+from pydantic import Field, SecretStr, ValidationError, field_validator, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from service.errors import OperatorError
+from service.keys import parse_keys
 from service.model import OnUngrounded
 
 DEFAULT_HANDOFF = "Please ask the practice's knowledge team, who can look further and add what is missing."
@@ -33,6 +35,28 @@ class Settings(BaseSettings):
     )
     MILVUS_TOKEN: SecretStr = Field(SecretStr(""), description="`user:password` or token of the Milvus server.")
     MILVUS_TIMEOUT_S: float = Field(10, gt=0, le=120, description="Time limit of one call to Milvus.")
+
+    # Who may ask, and how often
+    API_KEYS: str = Field(
+        "", description="Clients and the SHA-256 of their keys, `name:sha256,...`; `gatehouse key NAME` makes one."
+    )
+    ALLOW_ANONYMOUS: bool = Field(
+        False, description="Let in whoever brings no key. Without API_KEYS only a server on loopback does so by itself."
+    )
+    ALLOWED_HOSTS: str = Field(
+        "", description="Names this server is asked under, comma-separated; `*.example.org` too. PUBLIC_URL's is one."
+    )
+    TRUSTED_PROXIES: str = Field(
+        "", description="Addresses or networks whose X-Forwarded-For and -Proto are believed, comma-separated."
+    )
+    SESSION_HOURS: float = Field(12, gt=0, le=720, description="How long a sign-in on the page lasts.")
+    RATE_LIMIT_PER_MINUTE: int = Field(30, ge=1, le=10_000, description="Questions of one client in any 60 s.")
+    MAX_RUNS_PER_CLIENT: int = Field(8, ge=1, le=10_000, description="Answers of one client under way at a time.")
+    REDIS_URL: SecretStr = Field(
+        SecretStr(""), description="`redis://`, `rediss://` or `unix://`: the limit of several processes is kept there."
+    )
+    REDIS_TIMEOUT_S: float = Field(0.25, gt=0, le=2, description="How long a question waits for Redis, once.")
+    CLIENT_KEY: SecretStr = Field(SecretStr(""), description="Key with which `gatehouse ask` asks a running server.")
 
     # Retrieval
     EMBEDDING_MODEL: str = Field(
@@ -97,6 +121,26 @@ class Settings(BaseSettings):
             raise ValueError("MODEL_PROVIDER=claude needs ANTHROPIC_API_KEY or ANTHROPIC_BASE_URL")
         return self
 
+    @field_validator("API_KEYS")
+    @classmethod
+    def keys_are_hashes(cls, text: str) -> str:
+        parse_keys(text)
+        return text
+
+    @field_validator("TRUSTED_PROXIES")
+    @classmethod
+    def proxies_are_networks(cls, text: str) -> str:
+        for word in words_of(text):
+            ip_network(word)
+        return text
+
+    @field_validator("REDIS_URL")
+    @classmethod
+    def redis_is_a_url(cls, url: SecretStr) -> SecretStr:
+        if url.get_secret_value() and not url.get_secret_value().startswith(("redis://", "rediss://", "unix://")):
+            raise ValueError("must begin with redis://, rediss:// or unix://")
+        return url
+
     def skills_may_be_missing(self) -> bool:
         """The default folder need not be there; one that was named must be."""
         return "SKILLS_DIR" not in self.model_fields_set
@@ -111,6 +155,11 @@ class Settings(BaseSettings):
 
     def provider_by_key(self) -> Literal["claude", "quote"]:
         return "claude" if self.ANTHROPIC_API_KEY.get_secret_value() or self.ANTHROPIC_BASE_URL else "quote"
+
+
+def words_of(text: str) -> list[str]:
+    """The parts of a comma-separated setting."""
+    return [word.strip() for word in text.split(",") if word.strip()]
 
 
 def load_settings() -> Settings:

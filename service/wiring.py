@@ -18,6 +18,7 @@ from langgraph.store.sqlite.aio import AsyncSqliteStore
 
 from service.api.deps import ApiState
 from service.api.present import Presenter
+from service.entrance import access_of, open_limiter
 from service.errors import OperatorError
 from service.graph.build import build_graph
 from service.graph.checkpoints import NewestCheckpoint
@@ -36,7 +37,7 @@ from service.llm.claude import Claude
 from service.llm.fallback import WithFallback
 from service.llm.quote import Quote
 from service.model import ComponentState
-from service.ports import AnswerModel, Reranker, WebSearch
+from service.ports import AnswerModel, RateLimiter, Reranker, WebSearch
 from service.rerank.choose import load_reranker
 from service.rerank.shipped import NAME as SHIPPED
 from service.rerank.shipped import load_shipped
@@ -134,10 +135,12 @@ async def open_gatehouse(settings: Settings, progress: Progress, site: Path | No
             model_for_run,
             deadline_s=settings.RUN_DEADLINE_S,
             max_runs=settings.MAX_RUNS,
+            max_runs_per_client=settings.MAX_RUNS_PER_CLIENT,
         )
         stack.push_async_callback(runs.close)
+        limiter = await open_limiter(settings, stack)
         site = site or sample_site(store.registry)
-        api = api_state_of(settings, store, services, runs, history, model_for_run, skills, site)
+        api = api_state_of(settings, store, services, runs, history, model_for_run, skills, limiter, site)
         warn_at_start([reranker.state(), model_for_run().state()])
         yield Gatehouse(store, services, runs, history, api)
 
@@ -232,6 +235,7 @@ def api_state_of(
     history: History,
     model_for_run: Callable[[], AnswerModel],
     skills: Skills,
+    limiter: RateLimiter,
     site: Path | None,
 ) -> ApiState:
     async def readiness() -> list[ComponentState]:
@@ -243,6 +247,7 @@ def api_state_of(
             services.web.state(),
             state_of(skills, lambda source: store.registry.get(source) is not None),
             await history.readiness(),
+            limiter.state(),
             await asyncio.to_thread(storage_state, settings.DATA_DIR),
         ]
 
@@ -253,6 +258,8 @@ def api_state_of(
         snapshots=store.snapshots,
         presenter=Presenter(Links(store.registry.base_url, public_url(settings))),
         readiness=readiness,
+        access=access_of(settings),
+        limiter=limiter,
         max_body_bytes=settings.MAX_BODY_BYTES,
         ping_s=settings.PING_S,
         instance=secrets.token_hex(8),

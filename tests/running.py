@@ -39,13 +39,22 @@ class House:
         store: BaseStore | None = None,
         deadline_s: float = 30,
         max_runs: int = 64,
+        max_runs_per_client: int = 64,
     ) -> None:
         saver = checkpointer or InMemorySaver()
         graph = build_graph(saver)
         self.services = services
         self.history = History(graph, saver, store or InMemoryStore())
         model_for_run = model if callable(model) else lambda: model
-        self.runs = Runs(graph, self.history, services, model_for_run, deadline_s=deadline_s, max_runs=max_runs)
+        self.runs = Runs(
+            graph,
+            self.history,
+            services,
+            model_for_run,
+            deadline_s=deadline_s,
+            max_runs=max_runs,
+            max_runs_per_client=max_runs_per_client,
+        )
         self.presenter = presenter()
 
     async def ask(

@@ -12,22 +12,28 @@ import time
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import ExitStack, aclosing, asynccontextmanager
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import httpx
 from fastapi import FastAPI
 from pydantic import TypeAdapter
 
+from service.api.access import Access
 from service.api.app import create_app
 from service.api.deps import ApiState
 from service.api.events import WireFrame
 from service.model import ComponentState
+from service.ports import RateLimiter
+from service.ratelimit.memory import MemoryLimiter
 from service.serve import Server, make_server
+from service.sessions import Sessions
 from service.skills.registry import Skills
 from tests.running import House
 from tests.wire import Frame
 
 HOST = "127.0.0.1"
+NOWHERE = Path("/nonexistent/sessions")  # of a house without keys, where nobody signs in
 QUESTION = "How long must record 1 be kept?"
 STREAM: TypeAdapter[Any] = TypeAdapter(WireFrame)
 EVENT = re.compile(rb"id: ([0-9]+)\nevent: ([a-z]+)\ndata: ([^\r\n]+)")
@@ -229,10 +235,12 @@ async def serving(
     max_body_bytes: int = 65536,
     body_timeout_s: float = 10.0,
     readiness: Callable[[], Awaitable[list[ComponentState]]] | None = None,
+    access: Access | None = None,
+    limiter: RateLimiter | None = None,
     skills: Skills | None = None,
 ) -> AsyncIterator[Served]:
     """Serve the house on a free port. At the end the server is shut down as by a signal, and has left no task."""
-    api = api_of(house, ping_s, max_body_bytes, body_timeout_s, readiness or nothing_to_report)
+    api = api_of(house, ping_s, max_body_bytes, body_timeout_s, readiness or nothing_to_report, access, limiter)
     app = create_app(replace(api, skills=skills or Skills()))
     server = PromptServer(make_server(app, house.runs, HOST, 0).config, house.runs)
     task = asyncio.create_task(server.serve())
@@ -257,6 +265,8 @@ def api_of(
     max_body_bytes: int,
     body_timeout_s: float,
     readiness: Callable[[], Awaitable[list[ComponentState]]],
+    access: Access | None = None,
+    limiter: RateLimiter | None = None,
 ) -> ApiState:
     return ApiState(
         runs=house.runs,
@@ -265,6 +275,8 @@ def api_of(
         snapshots=house.services.snapshots,
         presenter=house.presenter,
         readiness=readiness,
+        access=access or Access(Sessions(NOWHERE, hours=1), anonymous=True),
+        limiter=limiter or MemoryLimiter(100_000),
         max_body_bytes=max_body_bytes,
         ping_s=ping_s,
         body_timeout_s=body_timeout_s,

@@ -11,6 +11,7 @@ from service.api.auth import client_of
 from service.api.body import read_json
 from service.api.deps import ApiState, api_state
 from service.api.events import WireFrame
+from service.api.limits import count
 from service.api.problems import ERRORS, problem
 from service.api.sse import EventStream, stop_on_disconnect
 from service.graph.events import Failed, Terminal
@@ -73,9 +74,10 @@ CHAT_RESPONSES: dict[int | str, dict[str, Any]] = {
 @router.post("/chat", openapi_extra=CHAT_DOCS, responses=CHAT_RESPONSES, response_class=Response)
 async def chat(request: Request) -> Response:
     """Ask a question. The knowledge base is always searched; the web only with `web_search: true`."""
-    api = api_state(request)
+    api, client = api_state(request), client_of(request)
+    await count(request, client)
     asked = await read_json(request, ChatRequest, api.max_body_bytes, api.body_timeout_s)
-    run = start_run(api.runs, api.skills, asked, client_of(request))
+    run = start_run(api.runs, api.skills, asked, client)
     if wants_json(request):
         return await whole_answer(run, request, api)
     return EventStream(run, api.presenter, api.ping_s)

@@ -7,13 +7,14 @@ from typing import cast
 
 from starlette.requests import HTTPConnection
 
+from service.api.access import Access
 from service.api.body import BODY_TIMEOUT_S
 from service.api.present import Presenter
 from service.graph.history import History
 from service.graph.run import Runs
 from service.knowledge.snapshots import Snapshots
 from service.model import ComponentState
-from service.ports import KnowledgeBase
+from service.ports import KnowledgeBase, RateLimiter
 from service.skills.registry import Skills
 
 
@@ -25,6 +26,8 @@ class ApiState:
     snapshots: Snapshots
     presenter: Presenter
     readiness: Callable[[], Awaitable[list[ComponentState]]]
+    access: Access
+    limiter: RateLimiter
     max_body_bytes: int
     ping_s: float
     instance: str = ""

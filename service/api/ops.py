@@ -6,7 +6,7 @@ from fastapi import APIRouter, Request, Response
 from pydantic import BaseModel
 
 from service.api.deps import api_state
-from service.model import Kind
+from service.model import ComponentState, Kind
 from service.skills.skill import Skill
 
 router = APIRouter()
@@ -63,13 +63,22 @@ async def healthz(request: Request) -> Alive:
 
 @router.get("/readyz", responses={503: {"model": Readiness}})
 async def readyz(request: Request, response: Response) -> Readiness:
-    """Each dependency by name. 503 when one without which no answer is possible is away."""
+    """Each dependency by name. 503 when one without which no answer is possible is away.
+
+    The details are for clients: a probe without a key sees names and states only.
+    """
     states = await api_state(request).readiness()
     ready = all(state.ok for state in states)
     if not ready:
         response.status_code = 503
-    items = [DependencyItem.model_validate(state, from_attributes=True) for state in states]
+    items = [shown(state, known=request.state.client is not None) for state in states]
     return Readiness(ready=ready, dependencies=items)
+
+
+def shown(state: ComponentState, *, known: bool) -> DependencyItem:
+    return DependencyItem(
+        name=state.name, ok=state.ok, detail=state.detail if known else "", warning=state.warning if known else ""
+    )
 
 
 @router.get("/skills")

@@ -1,6 +1,7 @@
 """Errors on the wire: `{"error": {"code", "message", "retryable"}}`, always, and never an exception's text."""
 
 import logging
+from collections.abc import Mapping
 from typing import Any
 
 from fastapi import FastAPI, Request
@@ -28,12 +29,16 @@ class ErrorBody(BaseModel):
 ERRORS: dict[int | str, dict[str, Any]] = {
     status: {"model": ErrorBody, "description": meaning}
     for status, meaning in {
+        400: "Asked under a name that is not this server's.",
+        401: "No key, or one that is not known.",
+        403: "Asked by a page of another site.",
         404: "Unknown, or another client's: they look alike.",
         408: "The body did not arrive in time.",
         409: "The thread is still answering.",
         413: "The body is too large.",
         415: "The body is not JSON.",
         422: "The request is not valid; the message names the field.",
+        429: "The client asks too often, or has too many answers under way.",
         503: "A dependency is away, or the service is full.",
     }.items()
 }
@@ -43,12 +48,18 @@ def problem(status: int, code: str, message: str, retryable: bool = False) -> JS
     return JSONResponse({"error": {"code": code, "message": message, "retryable": retryable}}, status)
 
 
+def problem_of(error: GatehouseError, headers: Mapping[str, str] | None = None) -> JSONResponse:
+    answer = problem(error.status, error.code, str(error), error.retryable)
+    answer.headers.update(headers or {})
+    return answer
+
+
 def add_error_handlers(app: FastAPI) -> None:
     @app.exception_handler(GatehouseError)
     async def ours(request: Request, error: GatehouseError) -> JSONResponse:
         if error.status >= 500:
             logger.warning("request failed path=%s code=%s message=%s", request.url.path, error.code, error)
-        answer = problem(error.status, error.code, str(error), error.retryable)
+        answer = problem_of(error)
         if error.status == 408:
             # A body that trickles on would hold the connection for as long as it likes.
             answer.headers["Connection"] = "close"

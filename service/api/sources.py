@@ -8,6 +8,7 @@ from fastapi import APIRouter, Query, Request
 from pydantic import BaseModel
 from starlette.responses import HTMLResponse, JSONResponse, Response
 
+from service.api.auth import client_of
 from service.api.chat import wants_json
 from service.api.deps import ApiState, api_state
 from service.api.problems import ERRORS
@@ -48,9 +49,13 @@ async def read_source(
     v: Annotated[str, Query(description="sha256 of the snapshot; the one in the index when absent")] = "",
     q: Annotated[str, Query(max_length=4000, description="the quote to mark")] = "",
 ) -> Response:
-    """The page as it was read when the passage was cited, also after the index has moved on."""
+    """The page as it was read when the passage was cited, also after the index has moved on.
+
+    Any client may open what the index holds. Pages from the web, and those that have left the index, are shown to the
+    clients whose answers showed them.
+    """
     api = api_state(request)
-    snapshot = await snapshot_of(api, passage_id, v)
+    snapshot = await snapshot_of(api, client_of(request), passage_id, v)
     spans = snapshot.spans[passage_id]
     if wants_json(request):
         found = await asyncio.to_thread(detail, snapshot, passage_id, spans)
@@ -58,16 +63,21 @@ async def read_source(
     return HTMLResponse(await asyncio.to_thread(snapshot_page, snapshot, spans, q))
 
 
-async def snapshot_of(api: ApiState, passage_id: str, sha256: str) -> Snapshot:
-    if not sha256:
+async def snapshot_of(api: ApiState, client: str, passage_id: str, sha256: str) -> Snapshot:
+    """Raises `NotFound`, before anything is read: a foreign snapshot takes as long as an unknown one."""
+    if not sha256 or not await was_shown(api, client, passage_id, sha256):
         passage = await api.knowledge.get(passage_id)
         if passage is None:
             raise NotFound(NOT_FOUND)
-        sha256 = passage.sha256
+        sha256 = sha256 or passage.sha256
     snapshot = await asyncio.to_thread(api.snapshots.get, sha256)
     if snapshot is None or passage_id not in snapshot.spans:
         raise NotFound(NOT_FOUND)
     return snapshot
+
+
+async def was_shown(api: ApiState, client: str, passage_id: str, sha256: str) -> bool:
+    return api.runs.showing(client, passage_id, sha256) or await api.history.shown.holds(client, passage_id, sha256)
 
 
 def detail(snapshot: Snapshot, passage_id: str, spans: tuple[Span, ...]) -> SourceDetail:

@@ -11,6 +11,7 @@ from langgraph.store.base import BaseStore
 
 from service.errors import NotFound
 from service.graph.build import Graph
+from service.graph.shown import Shown
 from service.graph.state import State, as_state
 from service.model import ComponentState, StoredSource
 from service.threads import ThreadRef, ThreadSummary, title_of
@@ -27,6 +28,7 @@ class History:
         self._graph = graph
         self._checkpointer = checkpointer
         self._store = store
+        self.shown = Shown(store)
         self._listing = asyncio.Lock()  # a row is read, changed and written back
 
     async def state(self, ref: ThreadRef) -> State:
@@ -87,9 +89,11 @@ class History:
 
         What a stopped first run has left is erased too, though it was never listed. Raises `NotFound` where nothing is.
         """
-        if not (await self.state(ref))["registry"]:
+        registry = (await self.state(ref))["registry"]
+        if not registry:
             await self.summary(ref)
         async with self._listing:
+            await self.shown.forget(ref, registry)
             await self._checkpointer.adelete_thread(ref.key)
             await self._store.adelete(namespace(ref.client), ref.key)
 

@@ -12,7 +12,16 @@ from datetime import UTC, datetime
 
 from langchain_core.runnables import RunnableConfig
 
-from service.errors import Cancelled, DeadlineExceeded, GatehouseError, NotFound, Overloaded, ShuttingDown, ThreadBusy
+from service.errors import (
+    Cancelled,
+    DeadlineExceeded,
+    GatehouseError,
+    NotFound,
+    Overloaded,
+    ShuttingDown,
+    ThreadBusy,
+    TooManyRuns,
+)
 from service.graph.build import Graph
 from service.graph.events import Done, Failed, Stage, Started, Terminal, Told
 from service.graph.history import History, config_of
@@ -96,7 +105,7 @@ class Run:
 
 
 class Runs:
-    """Starts runs and knows those under way: one at a time per thread, `max_runs` in all."""
+    """Starts runs and knows those under way: one per thread, `max_runs_per_client` per client, `max_runs` in all."""
 
     def __init__(
         self,
@@ -107,6 +116,7 @@ class Runs:
         *,
         deadline_s: float,
         max_runs: int,
+        max_runs_per_client: int,
     ) -> None:
         self._graph = graph
         self._history = history
@@ -114,14 +124,17 @@ class Runs:
         self._model_for_run = model_for_run
         self._deadline_s = deadline_s
         self._max_runs = max_runs
+        self._max_runs_per_client = max_runs_per_client
         self._active: dict[str, Run] = {}
         self._busy: set[str] = set()
         self._closing = False
 
     def start(self, request: Request) -> Run:
-        """Take the thread's lock and begin. Raises `ThreadBusy` or `Overloaded` before anything has happened."""
-        if self._closing or len(self._active) >= self._max_runs:
-            raise Overloaded("Too many answers are being written at the moment. Please try again shortly.")
+        """Take the thread's lock and begin.
+
+        Raises `TooManyRuns`, `Overloaded` or `ThreadBusy` before anything has happened.
+        """
+        self._leave_room(request.ref.client)
         self._take(request.ref)
         run = Run(new_run_id(), request, datetime.now(UTC).isoformat(timespec="seconds"))
         self._active[run.run_id] = run
@@ -132,12 +145,28 @@ class Runs:
         run.task.add_done_callback(lambda _: self._end(run, run.stopped_by))
         return run
 
+    def _leave_room(self, client: str) -> None:
+        own = sum(run.request.ref.client == client for run in self._active.values())
+        if own >= self._max_runs_per_client:
+            raise TooManyRuns(f"You have {own} answers under way. Wait for one to end, or stop it, then try again.")
+        if self._closing or len(self._active) >= self._max_runs:
+            raise Overloaded("Too many answers are being written at the moment. Please try again shortly.")
+
     def find(self, run_id: str, client: str) -> Run:
         """Return the client's run under way. Raises `NotFound` alike for unknown, ended and foreign runs."""
         run = self._active.get(run_id)
         if run is None or run.request.ref.client != client:
             raise NotFound("There is no such run under way.")
         return run
+
+    def showing(self, client: str, passage_id: str, sha256: str) -> bool:
+        """Does a run under way show this version of the passage to the client? What has ended is in the history."""
+        return any(
+            (source["passage_id"], source["sha256"]) == (passage_id, sha256)
+            for run in self._active.values()
+            if run.request.ref.client == client
+            for source in run.transcript.named.values()
+        )
 
     def busy(self, ref: ThreadRef) -> bool:
         return ref.key in self._busy
@@ -194,6 +223,7 @@ class Runs:
         """What a run without an answer leaves behind: no turn, but the numbers that it has shown keep their meaning."""
         try:
             await self._history.keep_numbers(run.request.ref, run.transcript.named)
+            await self._history.shown.remember(run.request.ref, run.transcript.named.values())
         except Exception:
             logger.exception("numbers not kept run_id=%s", run.run_id)
         return failed
@@ -202,6 +232,7 @@ class Runs:
         """The answer is stored. A list of threads that cannot be written is a fault of its own, and hides no answer."""
         try:
             await self._history.record(run.request.ref, run.request.question, run.asked_at, len(turns))
+            await self._history.shown.remember(run.request.ref, run.transcript.named.values())
         except Exception:
             logger.exception("thread not listed run_id=%s", run.run_id)
         return Done(run.request.ref.thread_id, turns[-1], tuple(run.transcript.named.values()))

@@ -22,6 +22,7 @@ async function send(method, path, { body, signal, accept = "application/json" } 
   const init = { method, headers, signal, cache: "no-store", body: body && JSON.stringify(body) };
   const response = await fetch(path, init).catch(() => Promise.reject(unreachable()));
   if (response.ok) return response;
+  if (response.status === 401) document.dispatchEvent(new CustomEvent("signed-out"));
   throw await problemOf(response);
 }
 
@@ -42,6 +43,9 @@ export const listThreads = async () => (await json("GET", "/threads")).threads;
 export const readThread = (thread) => json("GET", threadPath(thread));
 export const renameThread = (thread, title) => json("PATCH", threadPath(thread), { body: { title } });
 export const eraseThread = (thread) => json("DELETE", threadPath(thread));
+export const whoAmI = () => json("GET", "/session");
+export const signIn = (key) => json("POST", "/session", { body: { key } });
+export const signOut = () => json("DELETE", "/session");
 export const stopRun = (runId) => json("DELETE", `/runs/${encodeURIComponent(runId)}`);
 
 /** Ask, and yield the run's frames up to `done`. Throws a `Problem` for a refusal to start, an `error` frame or a cut. */

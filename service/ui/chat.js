@@ -2,6 +2,7 @@
 
 import { Problem, ask, readThread, stopRun } from "./api.js";
 import { el } from "./dom.js";
+import { watchSession } from "./session.js";
 import { allowsWeb, invoked, loadSkills, showSkill } from "./skills.js";
 import { addressOf, markThread, refreshThreads } from "./threads.js";
 import { TurnView } from "./turn.js";
@@ -233,6 +234,14 @@ $("menu").addEventListener("click", () => toggleMenu($("menu").getAttribute("ari
 window.addEventListener("popstate", open); // also fires when the address's fragment changes
 window.addEventListener("pageshow", () => (web.checked = false)); // a restored page must not restore the switch
 
+/** A question that was refused for want of a key stays on the page, to be sent again. */
+function entered() {
+  if (!$("turns").childElementCount) open();
+  refreshThreads();
+  loadSkills().then(showLimits);
+}
+
+watchSession(entered);
 open();
 refreshThreads();
 loadSkills().then(showLimits);

@@ -31,7 +31,8 @@ export async function refreshThreads() {
     if (focused) (document.getElementById(focused) ?? document.getElementById("new")).focus();
     note.textContent = threads.length ? "" : "No threads yet.";
   } catch (problem) {
-    note.textContent = `The threads could not be listed. ${problem.message}`;
+    const signedOut = problem.status === 401;
+    note.textContent = signedOut ? "Sign in to see your threads." : `The threads could not be listed. ${problem.message}`;
   }
 }
 

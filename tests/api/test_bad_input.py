@@ -277,7 +277,7 @@ async def test_a_client_that_leaves_in_the_middle_of_its_body_is_no_fault_of_our
 
 @pytest.mark.parametrize("method", ["GET", "PUT", "DELETE", "PATCH", "HEAD", "OPTIONS"])
 async def test_chat_takes_posts_only(served: Served, method: str) -> None:
-    answer = await served.client.request(method, "/chat", headers={"Origin": "https://evil.test"})
+    answer = await served.client.request(method, "/chat")
     assert answer.status_code == 405
     assert answer.headers["allow"] == "POST"
     if method != "HEAD":

@@ -8,6 +8,7 @@ import httpx
 from selectolax.lexbor import LexborHTMLParser
 
 from service.model import Block, Page, Passage, Span
+from tests.api.stalling import stalling
 from tests.fakes import FixedKnowledge, ScriptedModel, passage, services, stored
 from tests.running import House
 from tests.served import Served, serving
@@ -137,9 +138,10 @@ async def test_the_page_may_load_nothing_from_outside(tmp_path: Path) -> None:
 async def test_an_old_version_stays_when_the_index_has_moved_on(tmp_path: Path) -> None:
     home, knowledge = house(tmp_path, passage(1, "The old rule."))
     old = knowledge.passages[0]
-    knowledge.passages = [passage(1, "The new rule.")]
-    stored(knowledge, tmp_path)
     async with serving(home) as served:
+        await served.frames()
+        knowledge.passages = [passage(1, "The new rule.")]
+        stored(knowledge, tmp_path)
         path = f"/sources/{old.passage_id}"
         assert (await served.client.get(path, headers=JSON)).json()["text"] == "The new rule."
         assert (await served.client.get(f"{path}?v={old.sha256}", headers=JSON)).json()["text"] == "The old rule."
@@ -147,6 +149,34 @@ async def test_an_old_version_stays_when_the_index_has_moved_on(tmp_path: Path) 
         knowledge.passages = []
         assert (await served.client.get(path)).status_code == 404
         assert (await served.client.get(f"{path}?v={old.sha256}")).status_code == 200
+
+
+async def test_what_has_left_the_index_is_open_to_those_who_were_shown_it(tmp_path: Path) -> None:
+    home, knowledge = house(tmp_path, passage(1, "Read on the web.", kind="web"))
+    item = knowledge.passages[0]
+    path = f"/sources/{item.passage_id}?v={item.sha256}"
+    async with serving(home) as served:
+        await home.ask(client="someone else")
+        knowledge.passages = []
+        foreign = await served.client.get(path)
+        unknown = await served.client.get(f"/sources/unknown?v={'0' * 64}")
+        assert (foreign.status_code, foreign.content) == (404, unknown.content)
+        knowledge.passages = [item]
+        await served.frames(thread_id="t")
+        knowledge.passages = []
+        assert (await served.client.get(path)).status_code == 200
+        await served.client.delete("/threads/t")
+        assert (await served.client.get(path)).status_code == 404
+
+
+async def test_a_source_opens_while_its_answer_is_still_being_written(tmp_path: Path) -> None:
+    world, model, _ = stalling(tmp_path)
+    async with serving(House(world, model)) as served, served.asking("stall in judging") as stream:
+        frames = await stream.until(lambda frame: frame["type"] == "token")
+        item = of(frames, "sources")[0]["items"][0]
+        world.knowledge.passages.clear()  # type: ignore[attr-defined]
+        answer = await served.client.get(f"/sources/{item['passage_id']}?v={item['sha256']}")
+        assert answer.status_code == 200
 
 
 async def test_what_is_unknown_is_404_in_the_same_words(tmp_path: Path) -> None:

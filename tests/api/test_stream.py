@@ -193,7 +193,7 @@ async def test_two_questions_in_one_packet_get_two_whole_streams_in_order(tmp_pa
 
 async def pipelined(served: Served, threads: list[str]) -> list[list[dict[str, object]]]:
     connection = await served.connect()
-    head = "POST /chat HTTP/1.1\r\nHost: here\r\nContent-Type: application/json\r\n"
+    head = "POST /chat HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
     bodies = [f'{{"question":"{QUESTION}","thread_id":"{thread}"}}' for thread in threads]
     await connection.write("".join(f"{head}Content-Length: {len(b)}\r\n\r\n{b}" for b in bodies).encode())
     found = []
