@@ -37,6 +37,17 @@ def seed(
         asyncio.run(seed_run(settings, fit, show))
 
 
+@app.command()
+def audit(
+    records: Annotated[int, typer.Option(min=100, help="Records in the log; 100,000 take 1.3 GB of disk.")] = 100_000,
+) -> None:
+    """Write an audit log in a temporary folder, and time verifying, appending and finding."""
+    from evals.audit import measure
+
+    with tempfile.TemporaryDirectory() as temporary:
+        typer.echo(measure(Path(temporary) / "audit", records).table())
+
+
 async def seed_run(settings: Settings, fit: bool, show: bool) -> None:
     async with open_house(settings) as house:
         questions = [*load_questions(), *near_miss_questions()]

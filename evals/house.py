@@ -8,11 +8,13 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.store.memory import InMemoryStore
 
 from evals.seed import Question, Result, rank_of, turns_of
+from service.audit.off import NoAudit
 from service.graph.build import build_graph
 from service.graph.events import Done, Failed, Terminal
 from service.graph.history import History, config_of
 from service.graph.run import Request, Runs
 from service.graph.state import Services
+from service.installation import installation_of
 from service.llm.quote import Quote, Thresholds
 from service.model import Candidate, ComponentState, Scope, Usage
 from service.ports import Reranker
@@ -47,10 +49,12 @@ class House:
 
     def __init__(self, store: Store, settings: Settings, reranker: Reranker) -> None:
         self.settings = settings
-        self.scorer = Remembering(load_the_scorer(settings, reranker))
+        scorer = load_the_scorer(settings, reranker)
+        self.scorer = Remembering(scorer)
         self._services = Services(
             store.knowledge, Remembering(reranker), self.scorer, NoWeb(), store.snapshots, limits_of(settings)
         )
+        self._installation = installation_of(settings, self._services.limits, store.embedder.identity, reranker, scorer)
         self._found: dict[str, list[Candidate]] = {}
 
     async def run(self, question: Question, thresholds: Thresholds) -> Result:
@@ -62,7 +66,17 @@ class House:
         if question.history:
             await graph.aupdate_state(config_of(ref), {"turns": turns_of(question)}, as_node="finalize")
         model = Quote(self.scorer, thresholds)
-        runs = Runs(graph, history, self._services, lambda: model, deadline_s=120, max_runs=1, max_runs_per_client=1)
+        runs = Runs(
+            graph,
+            history,
+            self._services,
+            lambda: model,
+            audit=NoAudit("an evaluation"),
+            installation=self._installation,
+            deadline_s=120,
+            max_runs=1,
+            max_runs_per_client=1,
+        )
         began = time.perf_counter()
         run = runs.start(Request(ref, question.question))
         terminal: Terminal = [told.event async for told in run.events()][-1]  # type: ignore[assignment]

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 
+from service import audit_commands
 from service.ask import Event, Terminal, from_server, is_ours
 from service.errors import CallerError, GatehouseError, OperatorError
 from service.graph.build import mermaid
@@ -29,6 +30,7 @@ app = typer.Typer(
     no_args_is_help=True, add_completion=False, help="Gated, cited answers from a curated knowledge base."
 )
 app.add_typer(skill_commands, name="skills")
+app.add_typer(audit_commands.app, name="audit")
 say = Console(stderr=True)
 
 

@@ -22,7 +22,8 @@
     |   |-- ModelFilesError      model weights missing or with a wrong checksum
     |   |-- IngestError          a document that cannot be read
     |   |-- SkillFault           a skill's folder that cannot be used
-    |   `-- SnapshotFault        the stored pages that an answer would cite are missing or damaged
+    |   |-- SnapshotFault        the stored pages that an answer would cite are missing or damaged
+    |   `-- AuditDamaged         the audit log does not end where its head says
     `-- DependencyError          wait and try again
         |-- KnowledgeBaseError   Milvus does not answer
         |-- ModelUnavailable     the model API is down, overloaded or cut the stream
@@ -32,6 +33,7 @@
         |-- Overloaded           too many runs at once
         |-- DeadlineExceeded     the run took longer than RUN_DEADLINE_S
         |-- ShuttingDown         the service is being stopped
+        |-- AuditUnavailable     nothing can be recorded, so nothing is answered
         |-- ServerFault          a running server could not answer `gatehouse ask`
         `-- StreamCut            its stream ended without a terminal event
 
@@ -160,6 +162,10 @@ class SnapshotFault(OperatorError):
     code = "snapshot_fault"
 
 
+class AuditDamaged(OperatorError):
+    code = "audit_damaged"
+
+
 class DependencyError(GatehouseError):
     code = "unavailable"
     status = 503
@@ -198,6 +204,10 @@ class DeadlineExceeded(DependencyError):
 
 class ShuttingDown(DependencyError):
     code = "shutting_down"
+
+
+class AuditUnavailable(DependencyError):
+    code = "audit_unavailable"
 
 
 class ServerFault(DependencyError):

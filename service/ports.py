@@ -1,8 +1,8 @@
 """What the graph needs from the outside world, as protocols. Each has two implementations that ship."""
 
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 from service.model import (
     Candidate,
@@ -16,6 +16,7 @@ from service.model import (
     Usage,
     WebStatus,
 )
+from service.record import RecordedRun, RecordKind
 
 
 class KnowledgeBase(Protocol):
@@ -183,6 +184,39 @@ class RateLimiter(Protocol):
 
     async def take(self, client: str) -> Allowance:
         """Count one request of the client, or refuse it; what is refused is not counted. Never raises."""
+        ...
+
+    def state(self) -> ComponentState: ...
+
+
+class AuditSink(Protocol):
+    """Where a run leaves its record: append-only, and on disk before `append` returns."""
+
+    def check(self) -> None:
+        """Raises `AuditUnavailable` where a record could not be written now. Asked before a run begins; no waiting."""
+        ...
+
+    async def begin(self, body: Mapping[str, Any]) -> None:
+        """Note a run that begins: `body` becomes its record should the process die before the run ends.
+
+        Raises `AuditUnavailable`.
+        """
+        ...
+
+    async def append(self, kind: RecordKind, body: Mapping[str, Any]) -> None:
+        """Write one record. Raises `AuditUnavailable` where it is not on disk; the caller may `hold` it then."""
+        ...
+
+    def hold(self, kind: RecordKind, body: Mapping[str, Any]) -> None:
+        """Keep a record that could not be written, and write it as soon as it can be. `check` refuses until then."""
+        ...
+
+    async def run(self, run_id: str) -> RecordedRun | None:
+        """Return a run's record, or None: for an unknown run, and for one whose thread was erased after it."""
+        ...
+
+    async def runs_of(self, thread_key: str) -> int:
+        """Return how many runs of this thread the log holds."""
         ...
 
     def state(self) -> ComponentState: ...

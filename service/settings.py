@@ -28,7 +28,13 @@ class Settings(BaseSettings):
     PUBLIC_URL: str = Field(
         "", pattern=HTTP_ADDRESS_OR_NONE, description="Base of links to this server, where a proxy changes it."
     )
-    DATA_DIR: Path = Field(Path("data"), description="Folder of the store, the threads and the snapshots.")
+    DATA_DIR: Path = Field(
+        Path("data"), description="Folder of the store, the threads, the snapshots and the audit log."
+    )
+    AUDIT_SEGMENT_MB: int = Field(64, ge=1, le=1024, description="Size at which the audit log begins a new file.")
+    AUDIT_MIN_FREE_MB: int = Field(
+        64, ge=8, le=100_000, description="New questions are refused when DATA_DIR's disk has less room."
+    )
     SKILLS_DIR: Path = Field(Path("skills"), description="Folder of the skills, read at start.")
     MILVUS_URI: str = Field(
         "", pattern=HTTP_ADDRESS_OR_NONE, description="Milvus server; empty means Milvus Lite in DATA_DIR."
@@ -109,6 +115,7 @@ class Settings(BaseSettings):
     )
     ANSWER_MAX_TOKENS: int = Field(16_000, ge=64, le=64000, description="Longest answer, a model's thinking included.")
     MODEL_SILENCE_S: float = Field(30, gt=0, le=600, description="Longest gap between two bytes of the model API.")
+    MODEL_TIMEOUT_S: float = Field(150, gt=0, le=3600, description="Time limit of one call to the model API.")
 
     # The wire
     PING_S: float = Field(15, gt=0, le=15, description="Longest silence of a stream before a ping.")

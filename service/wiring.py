@@ -25,6 +25,7 @@ from service.graph.checkpoints import NewestCheckpoint
 from service.graph.history import History
 from service.graph.run import Runs
 from service.graph.state import Limits, Services
+from service.installation import installation_of, open_audit
 from service.knowledge.embed import Embedder, packaged_model
 from service.knowledge.ingest import Ingestor
 from service.knowledge.milvus import MilvusKnowledge
@@ -37,7 +38,7 @@ from service.llm.claude import Claude
 from service.llm.fallback import WithFallback
 from service.llm.quote import Quote
 from service.model import ComponentState
-from service.ports import AnswerModel, RateLimiter, Reranker, WebSearch
+from service.ports import AnswerModel, AuditSink, RateLimiter, Reranker, WebSearch
 from service.rerank.choose import load_reranker
 from service.rerank.shipped import NAME as SHIPPED
 from service.rerank.shipped import load_shipped
@@ -125,6 +126,7 @@ async def open_gatehouse(settings: Settings, progress: Progress, site: Path | No
         scorer = await asyncio.to_thread(load_the_scorer, settings, reranker)
         web = open_web(settings, scorer, store.snapshots, stack)
         services = Services(store.knowledge, reranker, scorer, web, store.snapshots, limits_of(settings))
+        audit = await open_audit(settings, stack)
         model_for_run = await choose_model(settings, Quote(scorer), stack)
         graph = build_graph(checkpointer)
         history = History(graph, checkpointer, listing)
@@ -133,6 +135,8 @@ async def open_gatehouse(settings: Settings, progress: Progress, site: Path | No
             history,
             services,
             model_for_run,
+            audit=audit,
+            installation=installation_of(settings, services.limits, store.embedder.identity, reranker, scorer),
             deadline_s=settings.RUN_DEADLINE_S,
             max_runs=settings.MAX_RUNS,
             max_runs_per_client=settings.MAX_RUNS_PER_CLIENT,
@@ -140,7 +144,7 @@ async def open_gatehouse(settings: Settings, progress: Progress, site: Path | No
         stack.push_async_callback(runs.close)
         limiter = await open_limiter(settings, stack)
         site = site or sample_site(store.registry)
-        api = api_state_of(settings, store, services, runs, history, model_for_run, skills, limiter, site)
+        api = api_state_of(settings, store, services, runs, history, audit, model_for_run, skills, limiter, site)
         warn_at_start([reranker.state(), model_for_run().state()])
         yield Gatehouse(store, services, runs, history, api)
 
@@ -220,6 +224,7 @@ async def choose_model(settings: Settings, quote: Quote, stack: AsyncExitStack) 
         gate_model=settings.GATE_MODEL,
         max_tokens=settings.ANSWER_MAX_TOKENS,
         gap_timeout_s=settings.MODEL_SILENCE_S,
+        total_timeout_s=settings.MODEL_TIMEOUT_S,
     )
     stack.push_async_callback(claude.aclose)
     if settings.MODEL_FALLBACK == "quote":
@@ -233,6 +238,7 @@ def api_state_of(
     services: Services,
     runs: Runs,
     history: History,
+    audit: AuditSink,
     model_for_run: Callable[[], AnswerModel],
     skills: Skills,
     limiter: RateLimiter,
@@ -247,6 +253,7 @@ def api_state_of(
             services.web.state(),
             state_of(skills, lambda source: store.registry.get(source) is not None),
             await history.readiness(),
+            audit.state(),
             limiter.state(),
             await asyncio.to_thread(storage_state, settings.DATA_DIR),
         ]
@@ -257,6 +264,7 @@ def api_state_of(
         knowledge=store.knowledge,
         snapshots=store.snapshots,
         presenter=Presenter(Links(store.registry.base_url, public_url(settings))),
+        audit=audit,
         readiness=readiness,
         access=access_of(settings),
         limiter=limiter,

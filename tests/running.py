@@ -9,13 +9,15 @@ from langgraph.store.base import BaseStore
 from langgraph.store.memory import InMemoryStore
 
 from service.api.present import Presenter
+from service.audit.off import NoAudit
 from service.graph.build import build_graph
 from service.graph.history import History
 from service.graph.run import Request, Runs
-from service.graph.state import Services
+from service.graph.state import Limits, Services
 from service.links import Links
 from service.model import Delivery
-from service.ports import AnswerModel
+from service.ports import AnswerModel, AuditSink
+from service.record import InstallationRecord
 from service.skills.skill import NO_SKILL, Skill
 from service.threads import ThreadRef
 from tests.wire import Frame
@@ -25,6 +27,21 @@ PUBLIC = "http://127.0.0.1:8000"
 
 def presenter() -> Presenter:
     return Presenter(Links(lambda source: "/site/" if source == "rules" else "", PUBLIC))
+
+
+def installation(limits: Limits) -> InstallationRecord:
+    """What the records of these runs say of their settings, in the words of the real ones."""
+    names = {"ON_UNGROUNDED", "RETRIEVE_K", "TOP_N", "GRADE_MODE", "MAX_REWRITES", "MAX_REGEN", "HANDOFF_TEXT"}
+    chosen: dict[str, Any] = {name: getattr(limits, name.lower()) for name in names}
+    return {
+        "version": "test",
+        "embedder": "fixed",
+        "reranker": "fixed",
+        "reranker_sha256": "",
+        "scorer": "fixed",
+        "scorer_sha256": "",
+        "settings": chosen | {"supported_at": limits.supported_at},
+    }
 
 
 class House:
@@ -40,17 +57,22 @@ class House:
         deadline_s: float = 30,
         max_runs: int = 64,
         max_runs_per_client: int = 64,
+        audit: AuditSink | None = None,
     ) -> None:
         saver = checkpointer or InMemorySaver()
         graph = build_graph(saver)
+        self.graph = graph
         self.services = services
         self.history = History(graph, saver, store or InMemoryStore())
         model_for_run = model if callable(model) else lambda: model
+        self.audit = audit or NoAudit("a test of something else")
         self.runs = Runs(
             graph,
             self.history,
             services,
             model_for_run,
+            audit=self.audit,
+            installation=installation(services.limits),
             deadline_s=deadline_s,
             max_runs=max_runs,
             max_runs_per_client=max_runs_per_client,

@@ -274,6 +274,7 @@ def api_of(
         knowledge=house.services.knowledge,
         snapshots=house.services.snapshots,
         presenter=house.presenter,
+        audit=house.audit,
         readiness=readiness,
         access=access or Access(Sessions(NOWHERE, hours=1), anonymous=True),
         limiter=limiter or MemoryLimiter(100_000),

@@ -110,7 +110,7 @@ async def whole_answer(run: Run, request: Request, api: ApiState) -> Response:
         raise AssertionError("a run ends in a terminal event")
     finally:
         watch.cancel()
-        run.stop()
+        run.stop("reader_left")
 
 
 def event_schemas() -> dict[str, Any]:

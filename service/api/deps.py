@@ -14,7 +14,7 @@ from service.graph.history import History
 from service.graph.run import Runs
 from service.knowledge.snapshots import Snapshots
 from service.model import ComponentState
-from service.ports import KnowledgeBase, RateLimiter
+from service.ports import AuditSink, KnowledgeBase, RateLimiter
 from service.skills.registry import Skills
 
 
@@ -25,6 +25,7 @@ class ApiState:
     knowledge: KnowledgeBase
     snapshots: Snapshots
     presenter: Presenter
+    audit: AuditSink
     readiness: Callable[[], Awaitable[list[ComponentState]]]
     access: Access
     limiter: RateLimiter

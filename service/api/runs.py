@@ -1,13 +1,21 @@
-"""Stopping a run."""
+"""A run by its id: stop it, read its record, say what one thinks of its answer."""
+
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Request
-from pydantic import BaseModel
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from service.api.auth import client_of
-from service.api.deps import api_state
+from service.api.body import read_json
+from service.api.deps import ApiState, api_state
 from service.api.problems import ERRORS
+from service.errors import InvalidRequest, NotFound, ThreadBusy
+from service.record import FeedbackRecord, RecordedRun, StoredRecord, Thumbs
 
 router = APIRouter(prefix="/runs", responses={404: ERRORS[404], 422: ERRORS[422]})
+
+MAX_FEEDBACK = 20
+"""Of one run: a person changes their mind a few times, a script fills a disk."""
 
 
 class Stopping(BaseModel):
@@ -15,8 +23,103 @@ class Stopping(BaseModel):
     stopping: bool
 
 
+class FeedbackItem(BaseModel):
+    at: str
+    thumbs: Thumbs
+    comment: str
+
+
+class RunDetail(BaseModel):
+    """A run's record as the audit log holds it. `seq` and `hash` are its place in the chain."""
+
+    run_id: str
+    seq: int
+    recorded_at: str
+    hash: str
+    record: dict[str, Any]
+    feedback: list[FeedbackItem]
+
+
+def no_nul(text: str) -> str:
+    if "\x00" in text:
+        raise ValueError("must not hold a NUL character")
+    return text
+
+
+class Feedback(BaseModel):
+    """What a person thinks of an answer."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    thumbs: Thumbs
+    comment: Annotated[str, Field(max_length=2000), AfterValidator(no_nul)] = ""
+
+
+class FeedbackKept(BaseModel):
+    run_id: str
+    kept: bool
+
+
 @router.delete("/{run_id}", status_code=202)
 async def stop_run(request: Request, run_id: str) -> Stopping:
-    """Stop the client's own run. Its stream ends with `error`, code `cancelled`; no half turn is stored."""
-    api_state(request).runs.find(run_id, client_of(request)).stop()
+    """Stop the client's own run. Its stream ends with `error`, code `cancelled`; no half turn is stored.
+
+    What had been shown by then is kept in the run's record, marked as not complete.
+    """
+    api_state(request).runs.find(run_id, client_of(request)).stop("person")
     return Stopping(run_id=run_id, stopping=True)
+
+
+@router.get("/{run_id}", responses={409: ERRORS[409]})
+async def read_run(request: Request, run_id: str) -> RunDetail:
+    """The record of the client's own run: which passages came back, how each was graded, which way each fork went."""
+    return detail_of(await own_run(api_state(request), run_id, client_of(request)))
+
+
+@router.post("/{run_id}/feedback", status_code=201, responses=ERRORS)
+async def give_feedback(request: Request, run_id: str) -> FeedbackKept:
+    """Add the client's word on an answer to the audit log. Another word later stands beside it."""
+    api, client = api_state(request), client_of(request)
+    given = await read_json(request, Feedback, api.max_body_bytes, api.body_timeout_s)
+    found = await own_run(api, run_id, client)
+    if len(found.feedback) >= MAX_FEEDBACK:
+        raise InvalidRequest(f"This answer has {MAX_FEEDBACK} words of feedback already. No more are taken.")
+    api.audit.check()
+    await api.audit.append("feedback", feedback_on(found.run, given))
+    return FeedbackKept(run_id=run_id, kept=True)
+
+
+async def own_run(api: ApiState, run_id: str, client: str) -> RecordedRun:
+    """Raises `NotFound` alike for an unknown, a foreign and an erased run, `ThreadBusy` for one under way."""
+    if api.runs.under_way(run_id, client):
+        raise ThreadBusy("This run is still answering. Its record is written when it ends.")
+    found = await api.audit.run(run_id)
+    if found is None or found.run.body["client"] != client:
+        raise NotFound("There is no such run.")
+    return found
+
+
+def detail_of(found: RecordedRun) -> RunDetail:
+    run = found.run
+    return RunDetail(
+        run_id=run.body["run_id"],
+        seq=run.seq,
+        recorded_at=run.at,
+        hash=run.hash,
+        record=run.body,
+        feedback=[
+            FeedbackItem(at=item.at, thumbs=item.body["thumbs"], comment=item.body["comment"])
+            for item in found.feedback
+        ],
+    )
+
+
+def feedback_on(run: StoredRecord, given: Feedback) -> FeedbackRecord:
+    return {
+        "run_id": run.body["run_id"],
+        "client": run.body["client"],
+        "thread_id": run.body["thread_id"],
+        "thread_key": run.body["thread_key"],
+        "thumbs": given.thumbs,
+        "comment": given.comment,
+    }

@@ -72,11 +72,11 @@ class EventStream(Response):
             pass  # the reader is gone; `finally` stops the run
         finally:
             watch.cancel()
-            self._run.stop()
+            self._run.stop("reader_left")
 
 
 async def stop_on_disconnect(run: Run, receive: Receive) -> None:
     """Wait for the reader to leave. Starlette learns of it only when a send fails: a silent rerank would go on."""
     while (await receive())["type"] != "http.disconnect":
         pass
-    run.stop()
+    run.stop("reader_left")

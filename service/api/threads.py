@@ -12,6 +12,7 @@ from service.api.events import Answer, ModelText, SourceItem, WebItem
 from service.api.problems import ERRORS
 from service.errors import NotFound
 from service.model import StoredSource, Turn
+from service.record import ErasureRecord
 from service.threads import THREAD_ID, ThreadRef
 
 router = APIRouter(prefix="/threads", responses={404: ERRORS[404], 422: ERRORS[422]})
@@ -56,9 +57,17 @@ class Rename(BaseModel):
     title: str = Field(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f\x7f]*[^\s\x00-\x1f\x7f][^\x00-\x1f\x7f]*$")
 
 
+class Kept(BaseModel):
+    """What the audit log keeps of an erased conversation: `runs` records, and `text`, which says so in plain words."""
+
+    runs: int
+    text: str
+
+
 class Erased(BaseModel):
     thread_id: str
     erased: bool
+    audit: Kept
 
 
 @router.get("")
@@ -104,11 +113,37 @@ async def rename_thread(request: Request, thread_id: str, skill: Skill = "") -> 
 
 @router.delete("/{thread_id}", responses={409: ERRORS[409]})
 async def erase_thread(request: Request, thread_id: str, skill: Skill = "") -> Erased:
-    """Erase the conversation. A thread that is still answering is not erased: stop it first."""
+    """Erase the conversation. A thread that is still answering is not erased: stop it first.
+
+    The erasure is recorded before it is done, and the audit log keeps its records of the thread's runs.
+    """
     api, ref = api_state(request), thread_ref(request, thread_id, skill)
     with api.runs.holding(ref):
+        await api.history.known(ref)
+        api.audit.check()
+        kept = await api.audit.runs_of(ref.key)
+        await api.audit.append("erasure", erasure_of(ref, kept))
         await api.history.erase(ref)
-    return Erased(thread_id=thread_id, erased=True)
+    return Erased(thread_id=thread_id, erased=True, audit=Kept(runs=kept, text=kept_text(kept)))
+
+
+def erasure_of(ref: ThreadRef, runs: int) -> ErasureRecord:
+    return {
+        "client": ref.client,
+        "thread_id": ref.thread_id,
+        "thread_key": ref.key,
+        "skill": ref.skill,
+        "runs_kept": runs,
+    }
+
+
+def kept_text(runs: int) -> str:
+    return (
+        f"The conversation is erased. The audit log keeps its {runs} record(s) of it whole: who asked and when, each "
+        "question and answer, what was shown and why. They prove what was answered, and cannot be taken out of the log "
+        "without breaking it. They are no longer shown to you; the operator can read them, and can say for how long "
+        "the log is kept."
+    )
 
 
 def thread_ref(request: Request, thread_id: str, skill: str) -> ThreadRef:

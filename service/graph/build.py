@@ -3,7 +3,7 @@
 import logging
 import time
 from collections.abc import Awaitable, Callable
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, TypeVar
 
 from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.graph import END, START, StateGraph
@@ -16,6 +16,7 @@ from service.graph.state import Deps, Outcome, State
 
 logger = logging.getLogger(__name__)
 
+To = TypeVar("To", bound=str)
 Step = Callable[[State, Deps], Awaitable[Outcome]]
 
 
@@ -61,27 +62,34 @@ def build_graph(checkpointer: BaseCheckpointSaver[Any] | None = None) -> Graph:
 
 
 def after_grading(state: State, runtime: Runtime[Deps]) -> Literal["assemble_sources", "rewrite_query", "give_up"]:
-    return routing.after_grading(state, runtime.context.limits)
+    deps = runtime.context
+    return forked("grade_documents", routing.after_grading(state, deps.limits), state, deps)
 
 
-def after_generate(state: State) -> Literal["reflect", "give_up"]:
-    return routing.after_generate(state)
+def after_generate(state: State, runtime: Runtime[Deps]) -> Literal["reflect", "give_up"]:
+    return forked("generate", routing.after_generate(state), state, runtime.context)
 
 
 def after_reflect(
     state: State, runtime: Runtime[Deps]
 ) -> Literal["finalize", "prepare_regen", "rewrite_query", "give_up"]:
-    return routing.after_reflect(state, runtime.context.limits, runtime.context.delivery)
+    deps = runtime.context
+    return forked("reflect", routing.after_reflect(state, deps.limits, deps.delivery), state, deps)
+
+
+def forked(after: str, to: To, state: State, deps: Deps) -> To:
+    return deps.trail.forked(after, to, state, deps.transcript.attempt)
 
 
 def told(step: Step) -> Node:
-    """Wrap a step as a node that tells the transcript when it begins and ends, and logs how long it took."""
+    """Wrap a step as a node that tells the transcript and the trail when it begins and ends, and logs its time."""
     name = step.__name__
 
     async def node(state: State, *, runtime: Runtime[Deps]) -> State:
         deps = runtime.context
         if "rewrites" in state:
             deps.transcript.attempt = 1 + state["rewrites"] + state["regens"]
+        deps.trail.began(name, state, deps.transcript.attempt)
         deps.transcript.stage_began(name)
         began = time.perf_counter()
         reason = "unfinished"
@@ -91,6 +99,7 @@ def told(step: Step) -> Node:
         finally:
             elapsed_ms = (time.perf_counter() - began) * 1000
             logger.info("node run_id=%s node=%s elapsed_ms=%.1f reason=%s", deps.run_id, name, elapsed_ms, reason)
+        deps.trail.ended(name, outcome.update, reason, deps.transcript.attempt)
         deps.transcript.stage_ended(name, elapsed_ms, outcome.n_in, outcome.n_out, reason)
         return outcome.update
 

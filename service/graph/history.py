@@ -84,14 +84,14 @@ class History:
             await self._store.aput(namespace(ref.client), ref.key, asdict(renamed), index=False)
         return renamed
 
-    async def erase(self, ref: ThreadRef) -> None:
-        """Delete the conversation: every checkpoint of the thread, then its row in the list.
-
-        What a stopped first run has left is erased too, though it was never listed. Raises `NotFound` where nothing is.
-        """
-        registry = (await self.state(ref))["registry"]
-        if not registry:
+    async def known(self, ref: ThreadRef) -> None:
+        """Raises `NotFound` where there is nothing to erase. A stopped first run leaves numbers, and is not listed."""
+        if not (await self.state(ref))["registry"]:
             await self.summary(ref)
+
+    async def erase(self, ref: ThreadRef) -> None:
+        """Delete the conversation: every checkpoint of the thread, then its row in the list."""
+        registry = (await self.state(ref))["registry"]
         async with self._listing:
             await self.shown.forget(ref, registry)
             await self._checkpointer.adelete_thread(ref.key)

@@ -1,18 +1,19 @@
 """A run from its first event to its last: it owns the thread's lock, the deadline, the cancel and the end.
 
-The order of the end is fixed: checkpoint, list of threads, lock released, then the one terminal event.
+The order of the end is fixed: checkpoint, list of threads, audit record, lock released, then the one terminal event.
 """
 
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import InitVar, dataclass, field
 from datetime import UTC, datetime
 
 from langchain_core.runnables import RunnableConfig
 
 from service.errors import (
+    AuditUnavailable,
     Cancelled,
     DeadlineExceeded,
     GatehouseError,
@@ -25,11 +26,13 @@ from service.errors import (
 from service.graph.build import Graph
 from service.graph.events import Done, Failed, Stage, Started, Terminal, Told
 from service.graph.history import History, config_of
+from service.graph.record import ending_of, record_of
 from service.graph.routing import recursion_limit
 from service.graph.state import Deps, Services, request_state
 from service.graph.transcript import Transcript
 from service.model import Delivery, Turn, warnings_of
-from service.ports import AnswerModel
+from service.ports import AnswerModel, AuditSink
+from service.record import InstallationRecord, StoppedBy
 from service.skills.skill import NO_SKILL, Skill
 from service.threads import ThreadRef, new_run_id
 
@@ -46,6 +49,16 @@ CANCELLED = as_failed(Cancelled("The answer was stopped."))
 SHUTDOWN = as_failed(ShuttingDown("The service is restarting. Please ask again in a moment."))
 DEADLINE = as_failed(DeadlineExceeded("The answer took too long and was stopped. Please try again."))
 INTERNAL = as_failed(GatehouseError("Something went wrong on our side. The fault was logged under the run's id."))
+LOST = Failed("lost", "The service died in the middle of this run. What was shown by then is not known.", True, 500)
+"""The ending of a run that left nothing but the note of its beginning."""
+
+STOPS: dict[StoppedBy, Failed] = {
+    "person": CANCELLED,
+    "reader_left": CANCELLED,
+    "deadline": DEADLINE,
+    "shutdown": SHUTDOWN,
+}
+"""The terminal event of a run that was stopped, by who stopped it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,15 +79,20 @@ class Run:
     run_id: str
     request: Request
     asked_at: str
+    services: InitVar[Services]
+    model: InitVar[AnswerModel]
     told: asyncio.Queue[Told] = field(default_factory=asyncio.Queue)
     transcript: Transcript = field(init=False)
+    deps: Deps = field(init=False)
+    work: asyncio.Task[Done] | None = None
     task: asyncio.Task[None] | None = None
-    stopping: bool = False
-    stopped_by: Failed = CANCELLED
+    stopped_by: StoppedBy = ""
     storing: bool = False
 
-    def __post_init__(self) -> None:
+    def __post_init__(self, services: Services, model: AnswerModel) -> None:
         self.transcript = Transcript(self._tell)
+        delivery = self.request.skill.delivery_of(self.request.delivery)
+        self.deps = Deps(services, model, self.transcript, self.run_id, self.asked_at, delivery, self.request.skill)
 
     def _tell(self, told: Told) -> None:
         self.told.put_nowait(told)
@@ -93,15 +111,15 @@ class Run:
         if self.task is not None:
             await asyncio.wait([self.task])
 
-    def stop(self, why: Failed = CANCELLED) -> None:
-        """Cancel the run: its model stream is closed, `why` is its terminal event. Does nothing after the end.
+    def stop(self, by: StoppedBy = "person") -> None:
+        """Cancel the run: its model stream is closed, `STOPS[by]` is its terminal event. Does nothing after the end.
 
         Nor while the turn is being stored: LangGraph goes on writing after a cancel, so that the thread would be free,
         and the run told as stopped, before its turn appears.
         """
-        if self.task is not None and not self.stopping and not self.storing:
-            self.stopping, self.stopped_by = True, why
-            self.task.cancel()
+        if self.work is not None and not self.stopped_by and not self.storing:
+            self.stopped_by = by
+            self.work.cancel()
 
 
 class Runs:
@@ -114,6 +132,8 @@ class Runs:
         services: Services,
         model_for_run: Callable[[], AnswerModel],
         *,
+        audit: AuditSink,
+        installation: InstallationRecord,
         deadline_s: float,
         max_runs: int,
         max_runs_per_client: int,
@@ -122,6 +142,8 @@ class Runs:
         self._history = history
         self._services = services
         self._model_for_run = model_for_run
+        self._audit = audit
+        self._installation = installation
         self._deadline_s = deadline_s
         self._max_runs = max_runs
         self._max_runs_per_client = max_runs_per_client
@@ -132,17 +154,19 @@ class Runs:
     def start(self, request: Request) -> Run:
         """Take the thread's lock and begin.
 
-        Raises `TooManyRuns`, `Overloaded` or `ThreadBusy` before anything has happened.
+        Raises `TooManyRuns`, `Overloaded`, `AuditUnavailable` or `ThreadBusy` before anything has happened.
         """
         self._leave_room(request.ref.client)
+        self._audit.check()
+        asked_at = datetime.now(UTC).isoformat(timespec="seconds")
+        run = Run(new_run_id(), request, asked_at, self._services, self._model_for_run())
         self._take(request.ref)
-        run = Run(new_run_id(), request, datetime.now(UTC).isoformat(timespec="seconds"))
         self._active[run.run_id] = run
-        model = self._model_for_run()
-        run.transcript.tell(self._started(run, model))
-        run.task = asyncio.create_task(self._drive(run, model), name=run.run_id)
-        # A task that is cancelled before its first step never runs a line of `_drive`.
-        run.task.add_done_callback(lambda _: self._end(run, run.stopped_by))
+        run.transcript.tell(self._started(run))
+        # Two tasks: a stop cancels the work, and the run's end (its record, its lock, its last event) is never cut off.
+        run.work = asyncio.create_task(self._answer(run), name=f"{run.run_id} work")
+        run.task = asyncio.create_task(self._drive(run), name=run.run_id)
+        run.task.add_done_callback(lambda _: self._end(run, INTERNAL))
         return run
 
     def _leave_room(self, client: str) -> None:
@@ -154,10 +178,13 @@ class Runs:
 
     def find(self, run_id: str, client: str) -> Run:
         """Return the client's run under way. Raises `NotFound` alike for unknown, ended and foreign runs."""
-        run = self._active.get(run_id)
-        if run is None or run.request.ref.client != client:
+        if not self.under_way(run_id, client):
             raise NotFound("There is no such run under way.")
-        return run
+        return self._active[run_id]
+
+    def under_way(self, run_id: str, client: str) -> bool:
+        run = self._active.get(run_id)
+        return run is not None and run.request.ref.client == client
 
     def showing(self, client: str, passage_id: str, sha256: str) -> bool:
         """Does a run under way show this version of the passage to the client? What has ended is in the history."""
@@ -190,23 +217,42 @@ class Runs:
         self._closing = True
         runs = list(self._active.values())
         for run in runs:
-            run.stop(SHUTDOWN)
+            run.stop("shutdown")
         if runs:
             # Bounded: a store that hangs must not keep the process from ending.
             await asyncio.wait([run.task for run in runs if run.task is not None], timeout=CLOSING_S)
 
-    async def _drive(self, run: Run, model: AnswerModel) -> None:
-        # A timer outside the run's task: deadline, stop and shutdown end a run in one and the same way.
-        deadline = asyncio.get_running_loop().call_later(self._deadline_s, run.stop, DEADLINE)
+    async def _drive(self, run: Run) -> None:
+        assert run.work is not None
+        # A timer outside the work: deadline, stop and shutdown end a run in one and the same way.
+        deadline = asyncio.get_running_loop().call_later(self._deadline_s, run.stop, "deadline")
         try:
-            terminal: Terminal = await self._answer(run, model)
-        except asyncio.CancelledError:
-            terminal = await self._ended_early(run, run.stopped_by)
-        except Exception as error:
-            terminal = await self._ended_early(run, failure_of(error, run.run_id))
+            await asyncio.wait([run.work])
+            terminal = await self._outcome(run, run.work)
         finally:
             deadline.cancel()
-        self._end(run, terminal)
+        self._end(run, await self._recorded(run, terminal))
+
+    async def _outcome(self, run: Run, work: asyncio.Task[Done]) -> Terminal:
+        try:
+            return work.result()
+        except asyncio.CancelledError as error:
+            if not run.stopped_by:
+                logger.error("run was cancelled by no one run_id=%s", run.run_id, exc_info=error)
+            return await self._ended_early(run, STOPS.get(run.stopped_by, INTERNAL))
+        except Exception as error:
+            return await self._ended_early(run, failure_of(error, run.run_id))
+
+    async def _recorded(self, run: Run, terminal: Terminal) -> Terminal:
+        """Write the run's record. Where it cannot be written the run ends in that error, and the record is held."""
+        record = record_of(run, terminal, self._installation)
+        try:
+            await self._audit.append("run", record)
+        except AuditUnavailable as error:
+            failed = as_failed(error)
+            self._audit.hold("run", {**record, "ending": ending_of(failed, run.stopped_by)})
+            return failed
+        return terminal
 
     async def _ended_early(self, run: Run, failed: Failed) -> Terminal:
         """What is stored decides: where the run's turn stands, the stop or the fault came too late to matter."""
@@ -244,24 +290,23 @@ class Runs:
         self._busy.discard(run.request.ref.key)
         run.transcript.tell(terminal)
 
-    async def _answer(self, run: Run, model: AnswerModel) -> Done:
-        request = run.request
-        delivery = request.skill.delivery_of(request.delivery)
-        deps = Deps(self._services, model, run.transcript, run.run_id, run.asked_at, delivery, request.skill)
+    async def _answer(self, run: Run) -> Done:
+        request, deps = run.request, run.deps
+        await self._audit.begin(record_of(run, LOST, self._installation))
         config: RunnableConfig = {**config_of(request.ref), "recursion_limit": recursion_limit(deps.limits)}
         values = request_state(request.question, request.web_search)
         final = await self._graph.ainvoke(values, config, context=deps, durability="exit")
         return await self._listed(run, final["turns"])
 
-    def _started(self, run: Run, model: AnswerModel) -> Started:
-        request = run.request
+    def _started(self, run: Run) -> Started:
+        request, model = run.request, run.deps.model
         states = [model.state(), self._services.reranker.state()]
         return Started(
             request.ref.thread_id,
             model.name,
             self._services.reranker.name,
             request.web_search,
-            request.skill.delivery_of(request.delivery),
+            run.deps.delivery,
             run.transcript.not_yet_told(warnings_of(states)),
             request.skill,
         )

@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal, TypedDict
 
 from langgraph.channels import UntrackedValue
 
+from service.graph.trail import Trail
 from service.graph.transcript import Transcript
 from service.knowledge.snapshots import Snapshots
 from service.model import (
@@ -109,7 +110,7 @@ class Services:
 
 @dataclass(slots=True)
 class Deps:
-    """All that a step may use: the shared services, and this run's own model, skill, usage and transcript."""
+    """All that a step may use: the shared services, and this run's own model, skill, usage, transcript and trail."""
 
     services: Services
     model: AnswerModel
@@ -119,6 +120,7 @@ class Deps:
     delivery: Delivery = "draft"
     skill: Skill = NO_SKILL
     usage: Usage = field(default_factory=Usage)
+    trail: Trail = field(default_factory=Trail)
 
     @property
     def limits(self) -> Limits:
@@ -127,6 +129,11 @@ class Deps:
     @property
     def scope(self) -> Scope:
         return self.skill.scope
+
+    def sending_to_web(self, query: str) -> None:
+        """Note the exact text before it leaves for the web, so that the record holds it however the run ends."""
+        self.transcript.asked_web(query)
+        self.trail.sent_to_web(query)
 
     def readable(self, candidates: Sequence[Candidate]) -> list[Candidate]:
         """Those that the skill may read. What it may not is a fault of whoever brought it, and goes no further."""

@@ -5,14 +5,15 @@ from collections.abc import Callable, Iterable
 
 from service.graph.events import Event, GateVerdict, Reset, Sources, Stage, Token, Told, WebReport
 from service.model import StoredSource, StoredVerdict, Verdict
+from service.record import VerdictRecord
 
 
 class Transcript:
     """Numbers the events of one run and remembers what is on the reader's screen.
 
     `write` takes each event at once and must not block. `shown` is the text since the last reset, so `done.answer`
-    can be held against it; `named` are the sources that this run has
-    shown, by number; `sent_to_web` is every query that left for the web, in order.
+    can be held against it; `named` are the sources that this run has shown, by number; `judged` are the verdicts with
+    the judges' words, for the record only; `sent_to_web` is every query that left for the web, in order.
     """
 
     def __init__(self, write: Callable[[Told], None]) -> None:
@@ -23,6 +24,7 @@ class Transcript:
         self._began = time.perf_counter()
         self._timings: dict[str, float] = {}
         self.verdicts: list[StoredVerdict] = []
+        self.judged: list[VerdictRecord] = []
         self._sources_sent = False
         self._web_told = WebReport()
         self.sent_to_web: list[str] = []
@@ -81,4 +83,5 @@ class Transcript:
 
     def verdict(self, verdict: Verdict) -> None:
         self.verdicts.append({"gate": verdict.gate, "result": verdict.result, "reason": verdict.reason})
+        self.judged.append({"attempt": self.attempt, **self.verdicts[-1], "words": verdict.words})
         self.tell(GateVerdict(verdict.gate, verdict.result, verdict.reason))

@@ -3,7 +3,8 @@
 Written against anthropic 2.14 (`_streaming.py`, `_base_client.py`), which it follows in three places:
 
 * Every call is streamed, the short ones too. A timeout is then a gap between bytes, which the server's pings keep
-  closed while a model thinks; a call that waits for the whole body would have to be given minutes.
+  closed while a model thinks; a call that waits for the whole body would have to be given minutes. A limit on the
+  whole call stands beside it, for a server that only ever pings.
 * Structured output goes through `output_config` and is parsed in `verdicts`: the SDK's `parse` validates the text
   before the caller can see the stop reason, so that a cut verdict is an exception without one.
 * The SDK's own retries are off. They never see an `error` event inside a 200 stream, and they wait as long as a
@@ -12,10 +13,9 @@ Written against anthropic 2.14 (`_streaming.py`, `_base_client.py`), which it fo
 
 import asyncio
 import logging
-import random
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
 from typing import Self, TypeVar
 
 import anthropic
@@ -24,6 +24,7 @@ import httpx2
 from service.errors import ModelUnavailable, ModelUnusable
 from service.llm import lexical, verdicts
 from service.llm.asks import Ask, Asks, Models
+from service.llm.patience import Patience
 from service.llm.pricing import cost_usd
 from service.llm.reply import BrokenOff, Reply
 from service.model import UNAVAILABLE, ComponentState, Grade, Judgement, Passage, Source, Turn, Usage
@@ -35,9 +36,6 @@ DEFAULT_BASE_URL = "https://api.anthropic.com"
 COMPLETE = frozenset({"end_turn", "stop_sequence"})
 """Stop reasons of a complete text. Any other, known or not, means that the text is no answer."""
 
-FIRST_PAUSE_S = 0.5
-LONGEST_PAUSE_S = 8.0
-
 _FAULTS = (anthropic.AnthropicError, httpx2.HTTPError, BrokenOff, ValueError)
 """What can go wrong on the wire; a `ValueError` is a body that is no JSON or no UTF-8."""
 
@@ -45,21 +43,6 @@ _TRANSIENT_STATUS = frozenset({408, 409, 429})
 _TRANSIENT_TYPES = frozenset({"overloaded_error", "api_error", "rate_limit_error", "timeout_error"})
 
 T = TypeVar("T")
-
-
-@dataclass(frozen=True, slots=True)
-class Patience:
-    """How often a call of which nothing was shown yet is tried, and within how many seconds the last try begins."""
-
-    tries: int = 3
-    within_s: float = 20.0
-    sleep: Callable[[float], Awaitable[object]] = asyncio.sleep
-
-    def pause_s(self, failed: int, asked_s: float | None) -> float:
-        """The pause after the `failed`th fault: what the server asked for, else exponential with jitter."""
-        if asked_s is not None:
-            return asked_s
-        return min(LONGEST_PAUSE_S, FIRST_PAUSE_S * 2.0 ** (failed - 1)) * random.uniform(0.5, 1.0)
 
 
 class Claude:
@@ -77,11 +60,13 @@ class Claude:
         gate_model: str,
         max_tokens: int = 16_000,
         gate_max_tokens: int = 4_000,
+        total_timeout_s: float = 150.0,
         patience: Patience | None = None,
     ) -> None:
         self._client = client.with_options(max_retries=0)
         self._asks = Asks(Models(answer_model, gate_model, max_tokens, gate_max_tokens))
         self._name = f"claude {answer_model} / {gate_model}"
+        self._total_timeout_s = total_timeout_s
         self._patience = patience or Patience()
         self._trouble = ""
 
@@ -97,12 +82,14 @@ class Claude:
         gate_max_tokens: int = 4_000,
         connect_timeout_s: float = 5.0,
         gap_timeout_s: float = 30.0,
+        total_timeout_s: float = 150.0,
         patience: Patience | None = None,
     ) -> Self:
         """Build the client (nothing is sent yet); whoever connects calls `aclose`.
 
         An empty `base_url` is Anthropic's own; an empty `api_key` suits a local server that wants none.
-        `gap_timeout_s` is the longest silence between two bytes. The SDK takes proxies from the environment.
+        `gap_timeout_s` is the longest silence between two bytes, `total_timeout_s` the longest call, its tries and a
+        server that only ever pings included. The SDK takes proxies from the environment.
         """
         client = anthropic.AsyncAnthropic(
             # An explicit key keeps the SDK from looking for credentials in the environment and in files.
@@ -117,6 +104,7 @@ class Claude:
             gate_model=gate_model,
             max_tokens=max_tokens,
             gate_max_tokens=gate_max_tokens,
+            total_timeout_s=total_timeout_s,
             patience=patience,
         )
 
@@ -172,13 +160,17 @@ class Claude:
     ) -> AsyncGenerator[str, None]:
         """Stream the answer as the port says. Leaving the iterator (`aclose`, a cancel) closes the HTTP stream."""
         ask = self._asks.answer(question, sources, feedback, usage, instructions)
-        reply, text = await self._try(ask, lambda: self._begin(ask))
+        until = asyncio.get_running_loop().time() + self._total_timeout_s
+        async with self._in_time(ask, until):
+            reply, text = await self._try(ask, lambda: self._begin(ask))
         wrote = False
         try:
             while text:
                 wrote = wrote or not text.isspace()
                 yield text
-                text = await anext(reply.texts, "")
+                # Not one limit around the loop: it would run out in the reader's code, at the `yield`.
+                async with self._in_time(ask, until):
+                    text = await anext(reply.texts, "")
         except _FAULTS as fault:
             raise self._unavailable(ask, fault, "The language model broke off in the middle of its answer.") from None
         finally:
@@ -218,7 +210,18 @@ class Claude:
             finally:
                 await self._finish(ask, reply)
 
-        return await self._try(ask, once)
+        async with self._in_time(ask, asyncio.get_running_loop().time() + self._total_timeout_s):
+            return await self._try(ask, once)
+
+    @asynccontextmanager
+    async def _in_time(self, ask: Ask, until: float) -> AsyncIterator[None]:
+        """Bound what is awaited here by a time of the loop's clock. Raises `ModelUnavailable` when that has come."""
+        try:
+            async with asyncio.timeout_at(until):
+                yield
+        except TimeoutError as late:
+            message = f"The language model did not finish within {self._total_timeout_s:g} s (MODEL_TIMEOUT_S)."
+            raise self._unavailable(ask, late, message) from None
 
     async def _begin(self, ask: Ask) -> tuple[Reply, str]:
         """Open a stream and return it with its first piece of text ("" when it ended without any)."""
@@ -272,8 +275,8 @@ class Claude:
 
 def _log(ask: Ask, fault: Exception) -> None:
     """Log what the API said, shortened and on one line. It goes nowhere else."""
-    said = verdicts.tidy(str(fault), 300)
-    logger.warning("model call failed: model=%s fault=%s said=%r", ask.model, type(fault).__name__, said)
+    fault_name, said = type(fault).__name__, verdicts.tidy(str(fault), 300)
+    logger.warning("model call failed: model=%s fault=%s said=%r", ask.model, fault_name, said)
 
 
 def _transient(fault: Exception) -> bool:

@@ -95,16 +95,17 @@ export class TurnView {
     this.warning = answer.warning;
   }
 
-  /** Withdraw what was not checked, say what happened and offer what can be done. */
+  /** Withdraw what was not checked, say what happened and offer what can be done. Who pressed stop keeps the text. */
   fail({ message, code }, { retry, edit }) {
     const stopped = code === "cancelled";
-    const lost = this.#draft.data ? " The unchecked draft was withdrawn." : "";
+    const partial = stopped ? this.#draft.data : "";
+    const lost = this.#draft.data && !partial ? " The unchecked draft was withdrawn." : "";
     const again = this.webSearch ? "Try again, with the web" : "Try again";
     const buttons = [retry ? button(again, retry) : "", button("Edit the question", edit)];
     const text = el("p", {}, `${message}${lost}`);
     this.#draft.data = "";
-    this.sources.replaceChildren();
-    this.body.replaceChildren(el("div", { class: stopped ? "stopped" : "problem" }, text, ...buttons));
+    if (!partial) this.sources.replaceChildren();
+    this.body.replaceChildren(partial ? unfinished(partial) : "", el("div", { class: stopped ? "stopped" : "problem" }, text, ...buttons));
     text.setAttribute("role", stopped ? "status" : "alert");
     this.#settle(stopped ? "Stopped" : "What happened until then");
   }
@@ -120,6 +121,11 @@ export class TurnView {
     for (const chip of copy.querySelectorAll("a.cite")) chip.replaceWith(` (source ${chip.dataset.n}) `);
     return [`${this.status}.`, this.warning, copy.textContent].filter(Boolean).join(" ");
   }
+}
+
+function unfinished(text) {
+  const label = el("p", { class: "notice" }, "Stopped here: incomplete, and not checked");
+  return el("div", { class: "draft" }, label, el("div", { class: "text" }, text));
 }
 
 function refusal(text) {

@@ -8,7 +8,7 @@ from typing import Any
 
 from service.api.access import Access
 from service.keys import ClientKey, Keys, digest_of, make_key
-from service.ports import RateLimiter, WebSearch
+from service.ports import AuditSink, RateLimiter, WebSearch
 from service.sessions import Sessions
 from service.skills.registry import Skills
 from tests.fakes import ScriptedModel, services
@@ -38,9 +38,10 @@ async def guarded(
     limiter: RateLimiter | None = None,
     web: WebSearch | None = None,
     skills: Skills | None = None,
+    audit: AuditSink | None = None,
 ) -> AsyncIterator[Served]:
     """Alice and Bob have keys; nobody else is let in, unless `rules` say otherwise."""
-    home = House(services(folder, web=web), model or ScriptedModel())
+    home = House(services(folder, web=web), model or ScriptedModel(), audit=audit)
     rules = rules or access(folder, *KEYS)
     async with serving(home, access=rules, limiter=limiter, skills=skills) as served:
         yield served

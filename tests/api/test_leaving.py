@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from service.threads import ThreadRef
+from tests.api.leaves import leave_many
 from tests.api.stalling import PHASES, Stall, StallingModel, stalling
 from tests.fakes import ScriptedModel, services
 from tests.running import House
@@ -132,3 +133,16 @@ async def test_the_next_request_of_a_stopped_thread_starts_from_whole_turns(scen
     done = json.loads((await scene.served.answer("and now?", thread_id="t")).content)
     assert done["status"] == "answered"
     assert scene.model.count("condense") == 0
+
+
+@pytest.mark.slow
+async def test_two_hundred_leaves_in_every_phase_leave_no_growth_and_one_record_each(tmp_path: Path) -> None:
+    """Acceptance 4 over sockets on both sides; `python -m tests.api.leaves 1000` does a thousand."""
+    left = await leave_many(200, tmp_path)
+    assert left.slowest_s < 1
+    assert left.tasks[1] == left.tasks[0]
+    assert left.files[1] <= left.files[0] + 2
+    assert left.open_upstream == 0
+    assert (left.cancelled_records, left.by) == (200, frozenset({"reader_left"}))
+    assert left.log_is_whole
+    assert left.still_answers

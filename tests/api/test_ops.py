@@ -122,6 +122,8 @@ def test_every_route_of_the_product_is_published(schema: dict[str, Any]) -> None
         ("/threads/{thread_id}", "patch"),
         ("/threads/{thread_id}", "delete"),
         ("/runs/{run_id}", "delete"),
+        ("/runs/{run_id}", "get"),
+        ("/runs/{run_id}/feedback", "post"),
         ("/sources/{passage_id}", "get"),
         ("/session", "get"),
         ("/session", "post"),

@@ -7,9 +7,11 @@ from urllib.parse import quote, urlsplit
 import httpx
 from selectolax.lexbor import LexborHTMLParser
 
-from service.model import Block, Page, Passage, Span
+from service.knowledge.snapshots import Snapshots
+from service.model import Block, Candidate, Page, Passage, Span
+from service.ports import WebFindings
 from tests.api.stalling import stalling
-from tests.fakes import FixedKnowledge, ScriptedModel, passage, services, stored
+from tests.fakes import FixedKnowledge, ScriptedModel, ScriptedWeb, passage, services, snapped, stored
 from tests.running import House
 from tests.served import Served, serving
 from tests.wire import of
@@ -151,22 +153,25 @@ async def test_an_old_version_stays_when_the_index_has_moved_on(tmp_path: Path) 
         assert (await served.client.get(f"{path}?v={old.sha256}")).status_code == 200
 
 
-async def test_what_has_left_the_index_is_open_to_those_who_were_shown_it(tmp_path: Path) -> None:
-    home, knowledge = house(tmp_path, passage(1, "Read on the web.", kind="web"))
-    item = knowledge.passages[0]
-    path = f"/sources/{item.passage_id}?v={item.sha256}"
+async def test_web_pages_and_what_has_left_the_index_are_open_to_those_who_were_shown_them(tmp_path: Path) -> None:
+    strip = snapped(passage(9, "Read on the web.", kind="web", source="web"), Snapshots(tmp_path))
+    web, knowledge = ScriptedWeb(WebFindings("", "ok", (Candidate(strip, 0.9),))), FixedKnowledge([passage(1)])
+    home = House(services(tmp_path, knowledge=knowledge, web=web), ScriptedModel())
+    [item] = knowledge.passages
+    paths = [f"/sources/{shown.passage_id}?v={shown.sha256}" for shown in (item, strip)]
     async with serving(home) as served:
-        await home.ask(client="someone else")
+        await home.ask(client="someone else", web_search=True)
         knowledge.passages = []
-        foreign = await served.client.get(path)
         unknown = await served.client.get(f"/sources/unknown?v={'0' * 64}")
-        assert (foreign.status_code, foreign.content) == (404, unknown.content)
+        for path in paths:
+            foreign = await served.client.get(path)
+            assert (foreign.status_code, foreign.content) == (404, unknown.content)
         knowledge.passages = [item]
-        await served.frames(thread_id="t")
+        await served.frames(thread_id="t", web_search=True)
         knowledge.passages = []
-        assert (await served.client.get(path)).status_code == 200
+        assert [(await served.client.get(path)).status_code for path in paths] == [200, 200]
         await served.client.delete("/threads/t")
-        assert (await served.client.get(path)).status_code == 404
+        assert [(await served.client.get(path)).status_code for path in paths] == [404, 404]
 
 
 async def test_a_source_opens_while_its_answer_is_still_being_written(tmp_path: Path) -> None:

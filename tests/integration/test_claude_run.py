@@ -9,11 +9,15 @@ import pytest
 from service.graph.run import Request
 from service.llm.claude import Claude
 from service.llm.fallback import WithFallback
+from service.llm.prompt import Prompt
 from service.llm.quote import Quote, Thresholds
+from service.skills.skill import Gates
 from service.threads import ThreadRef
+from tests.audit.logs import audit_log, bodies
 from tests.fakes import FixedReranker, services
 from tests.messages_server import Asked, Behaviour, MessagesServer, fails, running_messages_server, says, says_json
 from tests.running import House
+from tests.skills.writing import skill
 from tests.wire import assert_grammar, of
 
 CANARY = "CANARY-7719"
@@ -54,6 +58,23 @@ async def test_a_run_with_claude_is_answered_and_no_judge_is_heard_on_the_wire(
     assert len(messages_server.asked) == 9
     assert CANARY not in str(frames)
     assert frames[-1]["usage"]["input_tokens"] > 0
+
+
+async def test_the_record_holds_the_hash_of_every_prompt_the_web_querys_and_a_skills_included(
+    tmp_path: Path, messages_server: MessagesServer, claude: Claude
+) -> None:
+    messages_server.respond = honest
+    asked = skill(instructions="Answer in one line.", gates=Gates(grading_hint="Dates matter."))
+    async with audit_log(tmp_path / "audit") as audit:
+        await House(services(tmp_path), claude, audit=audit).ask(web_search=True, skill=asked)
+    [record] = bodies(tmp_path / "audit")
+    names = ("web_query", "grade", "answer", "judge_grounded", "judge_answers")
+    assert record["prompts"] == {name: Prompt.load(name).sha256 for name in names}
+    assert record["usage"]["calls"]["web_query"] == len(record["sent_to_web"]) == 1
+    assert record["skill"] == {"name": "short", "sha256": asked.sha256}
+    said = [f"{each.system} {each.text}" for each in messages_server.asked]
+    assert sum("Dates matter." in text for text in said) == 6
+    assert sum("Answer in one line." in text for text in said) == 1
 
 
 async def test_a_stopped_run_closes_the_model_stream_within_a_second(

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from service.errors import ModelUnavailable, ModelUnusable
-from service.llm.claude import Claude, Patience
+from service.llm.claude import Claude
+from service.llm.patience import Patience
 from service.llm.pricing import cost_usd
 from service.model import ABSTAIN, Grade, Passage, Source, Usage
 from service.ports import AnswerCut, AnswerModel
@@ -19,6 +20,7 @@ from tests.fakes import turn
 from tests.messages_server import (
     SECRET_WORDS,
     Behaviour,
+    Exchange,
     MessagesServer,
     breaks,
     fails,
@@ -305,6 +307,61 @@ async def test_D14e_a_silence_after_tokens_ends_within_the_gap(server: MessagesS
         text, fault = await written_until(claude, ModelUnavailable)
     assert text == "word0 word1 word2 "
     assert "broke off" in str(fault)
+
+
+def pings_for_ever(deltas: int = 0) -> Behaviour:
+    """Stream `deltas` pieces, then nothing but pings: no gap between two bytes is ever long."""
+
+    async def behave(exchange: Exchange) -> None:
+        await exchange.begin()
+        await exchange.open_block()
+        for number in range(deltas):
+            await exchange.delta(f"word{number} ")
+        while not exchange.asked.broken.is_set():
+            await exchange.event("ping")
+            await asyncio.sleep(0.02)
+
+    return behave
+
+
+@pytest.fixture
+async def hurried(server: MessagesServer) -> AsyncIterator[Claude]:
+    model = Claude.connect("k", server.url, answer_model="a", gate_model="g", gap_timeout_s=0.4, total_timeout_s=0.5)
+    yield model
+    await model.aclose()
+
+
+@pytest.mark.parametrize("deltas", [0, 3])
+async def test_an_answer_of_nothing_but_pings_ends_within_the_time_of_a_call(
+    server: MessagesServer, hurried: Claude, deltas: int
+) -> None:
+    server.script(pings_for_ever(deltas))
+    async with asyncio.timeout(3):
+        with pytest.raises(ModelUnavailable, match="MODEL_TIMEOUT_S"):
+            await written(hurried)
+        await server.asked[0].broken.wait()
+    assert len(server.asked) == 1
+
+
+async def test_a_judge_of_nothing_but_pings_is_an_error_within_the_time_of_a_call(
+    server: MessagesServer, hurried: Claude
+) -> None:
+    server.script(pings_for_ever(2))
+    async with asyncio.timeout(3):
+        said = await hurried.judge_answers(QUESTION, TEXT, [], Usage())
+        await server.asked[0].broken.wait()
+    assert said.result == "error"
+    assert said.words.startswith("unavailable")
+
+
+async def test_the_time_of_a_call_does_not_run_out_in_its_readers_code(server: MessagesServer, hurried: Claude) -> None:
+    server.script(falls_silent(3))
+    paused = False
+    async with aclosing(hurried.answer(QUESTION, SOURCES, "", Usage())) as texts:
+        assert await anext(texts)
+        await asyncio.sleep(0.7)
+        paused = True
+    assert paused
 
 
 async def test_a_slow_stream_shorter_than_the_gap_is_no_silence(server: MessagesServer, claude: Claude) -> None:

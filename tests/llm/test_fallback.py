@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 import pytest
 
 from service.errors import ModelUnavailable, ModelUnusable
-from service.llm.claude import Claude, Patience
+from service.llm.claude import Claude
 from service.llm.fallback import WithFallback
+from service.llm.patience import Patience
 from service.model import ComponentState, Grade, Judgement, Passage, Source, Turn, Usage
 from service.ports import AnswerCut, AnswerModel
 from tests.llm.test_claude import QUESTION, SOURCES, TEXT, TURNS, passage

@@ -43,6 +43,7 @@ async def rerank_vector(state: State, deps: Deps) -> Outcome:
     texts = [candidate.passage.indexed_text for candidate in candidates]
     scores = await deps.services.reranker.scores(state["standalone"], texts)
     scored = [Candidate(c.passage, score) for c, score in zip(candidates, scores, strict=True)]
+    deps.trail.reranked(scored)
     ranked = [scored[index] for index in combined_order(scores)][: deps.limits.top_n]
     return Outcome({"ranked": ranked}, n_in=len(candidates), n_out=len(ranked))
 
@@ -67,7 +68,7 @@ async def web_findings(question: str, before: WebFindings | None, deps: Deps) ->
     ask = WebAsk(
         question,
         write=lambda masked: deps.model.web_query(masked, tried, deps.usage),
-        sending=deps.transcript.asked_web,
+        sending=deps.sending_to_web,
         domains=deps.scope.domains,
         before=before,
     )

@@ -21,6 +21,7 @@ async def grade_documents(state: State, deps: Deps) -> Outcome:
     fresh = await grade_all(state["standalone"], ungraded, deps)
     grades.update({passage.passage_id: grade for passage, grade in zip(ungraded, fresh, strict=True)})
     kept = [c for pid, c in found.items() if grades[pid].result == "pass"]
+    deps.trail.graded(list(found.values()), grades)
     verdict = documents_verdict([grades[pid] for pid in found], kept)
     deps.transcript.verdict(verdict)
     if verdict.result == "error":

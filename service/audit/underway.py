@@ -1,0 +1,87 @@
+"""Notes of the runs under way, so that a process that is killed in mid-run still leaves a record of each.
+
+A note is the record the run would have if nothing more were heard of it. It is taken away once the run's own record is
+on disk; what a dead process has left is written into the log by the next one that opens it. Notes are not synced: they
+survive the death of the process, and may not survive that of the machine.
+"""
+
+import fcntl
+import json
+import os
+import secrets
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from service.audit.chain import dumped
+
+OWNED = "owned"
+"""A file in each process's folder that it holds a lock on while it lives: process numbers are used again."""
+
+
+class Underway:
+    """This process's notes, in a folder of its own under the log's."""
+
+    def __init__(self, folder: Path) -> None:
+        self._all = folder / "underway"
+        self._mine = self._all / secrets.token_hex(8)
+        self._owned = -1
+
+    def open(self) -> None:
+        """Raises `OSError`."""
+        self._mine.mkdir(mode=0o700, parents=True)
+        self._owned = os.open(self._mine / OWNED, os.O_RDWR | os.O_CREAT, 0o600)
+        fcntl.flock(self._owned, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+    def close(self) -> None:
+        """Leave no folder behind; notes of runs that have no record yet stay for the next process."""
+        if self._owned == -1:
+            return
+        (self._mine / OWNED).unlink(missing_ok=True)
+        os.close(self._owned)
+        with suppress(OSError):
+            self._mine.rmdir()
+
+    def put(self, run_id: str, body: Mapping[str, Any]) -> None:
+        """Raises `OSError`."""
+        note = self._mine / f"{run_id}.json"
+        note.with_suffix(".part").write_text(dumped(body), encoding="utf-8")
+        note.with_suffix(".part").rename(note)
+
+    def drop(self, run_id: str) -> None:
+        (self._mine / f"{run_id}.json").unlink(missing_ok=True)
+
+    def left_behind(self) -> Iterator[tuple[Path, list[dict[str, Any]]]]:
+        """Yield each dead process's folder with its notes; the caller removes it once they are in the log."""
+        for folder in sorted(self._all.iterdir()) if self._all.is_dir() else []:
+            if folder != self._mine and folder.is_dir() and not is_owned(folder):
+                yield folder, [note for file in sorted(folder.glob("*.json")) if (note := read_note(file))]
+
+
+def is_owned(folder: Path) -> bool:
+    try:
+        descriptor = os.open(folder / OWNED, os.O_RDWR)
+    except FileNotFoundError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(descriptor)
+    return False
+
+
+def read_note(file: Path) -> dict[str, Any] | None:
+    """A note, or None for one that was lost with the machine."""
+    try:
+        note: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+        return note if isinstance(note.get("run_id"), str) else None
+    except (OSError, ValueError, AttributeError):
+        return None
+
+
+def forget(folder: Path) -> None:
+    shutil.rmtree(folder, ignore_errors=True)
