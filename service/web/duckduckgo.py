@@ -116,6 +116,8 @@ class DuckDuckGo:
 
     async def _try(self, query: str, deadline: float) -> list[str]:
         left_s = min(self._limits.try_s, deadline - asyncio.get_running_loop().time())
+        if left_s <= 0:
+            raise SearchUnavailable("the search engine did not answer in time")
         try:
             async with asyncio.timeout(left_s):
                 await self._slots.acquire()

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from service.errors import IngestError
-from service.knowledge.readers import read_page
+from service.knowledge.readers import read_page, styles
 from service.knowledge.readers.html import read_html
 from service.model import Block
 
@@ -335,3 +335,12 @@ def test_blocks_of_a_table_equal_plain_blocks() -> None:
     assert Block("a") == cell
     assert len({cell, Block("a")}) == 1
     assert cell != Block("b")
+
+
+def test_rules_that_name_every_element_take_bounded_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    """400 rules of 50,000 elements each would hold gigabytes; what lies beyond the bound is read without them."""
+    monkeypatch.setattr(styles, "MAX_MATCHES", 1000)
+    rules = "<style>" + ".a{display:none}" * 400 + "</style>"
+    page = read_html(rules + "<p class=a>gone</p>" * 100 + "<p class=a>kept</p>" * 5)
+    assert [block.text for block in page.blocks] == []
+    assert len(read_html(rules + "<p class=a>x</p>" * 2000).blocks) == 1000
