@@ -63,7 +63,9 @@ def measure(folder: Path, records: int) -> Timing:
     index.catch_up()
     index_s = time.perf_counter() - began
     chosen = [f"r_{number}" for number in random.Random(1).choices(range(1, records + 1), k=FINDS)]
-    find_ms = statistics.median(timed_ms(lambda run_id=run_id: index.run(run_id)) for run_id in chosen)
+    find_ms = statistics.median(
+        timed_ms(lambda run_id=run_id: index.run(run_id, client_of(run_id))) for run_id in chosen
+    )
     writer = Writer(folder, SEGMENT_BYTES)
     bodies = [run_body(records + number) for number in range(1, APPENDS + 1)]
     append_ms = statistics.median(timed_ms(lambda body=body: writer.append("run", body)) for body in bodies)
@@ -98,13 +100,17 @@ def run_body(number: int) -> dict[str, Any]:
     rng = random.Random(number)
     return {
         "run_id": f"r_{number}",
-        "client": f"client {number % 50}",
+        "client": client_of(f"r_{number}"),
         "thread_id": f"t_{number % 5000}",
         "thread_key": f"{number % 5000:064x}",
         "question": said(rng, 20),
         "passes": [{"query": said(rng, 20), "candidates": list(candidates(rng)), "grades": list(grades(rng))}],
         "answer": said(rng, 120),
     }
+
+
+def client_of(run_id: str) -> str:
+    return f"client {int(run_id[2:]) % 50}"
 
 
 def said(rng: random.Random, words: int) -> str:

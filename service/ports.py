@@ -211,8 +211,8 @@ class AuditSink(Protocol):
         """Keep a record that could not be written, and write it as soon as it can be. `check` refuses until then."""
         ...
 
-    async def run(self, run_id: str) -> RecordedRun | None:
-        """Return a run's record, or None: for an unknown run, and for one whose thread was erased after it."""
+    async def run(self, run_id: str, client: str) -> RecordedRun | None:
+        """Return the client's run, or None: unknown, foreign, and of a thread that was erased after it alike."""
         ...
 
     async def runs_of(self, thread_key: str) -> int:

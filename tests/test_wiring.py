@@ -10,6 +10,7 @@ import pytest
 from service.cli import ingest_into
 from service.errors import EmbeddingMismatch, IngestError, OperatorError, StoreLocked
 from service.graph.run import Request
+from service.record import RecordedRun
 from service.sample import SAMPLE
 from service.settings import Settings
 from service.threads import ThreadRef
@@ -36,6 +37,16 @@ def say_nothing(_: str) -> None:
 async def asked(house: Gatehouse, question: str) -> list[Frame]:
     run = house.runs.start(Request(ThreadRef("alice", "t1"), question))
     return [house.api.presenter.frame(told, run.run_id).model_dump(mode="json") async for told in run.events()]
+
+
+def assert_recorded(found: RecordedRun | None, house: Gatehouse) -> None:
+    """The record says which weights and settings answered, and no secret."""
+    assert found is not None
+    installation = found.run.body["installation"]
+    assert installation["embedder"] == house.store.embedder.identity
+    assert (installation["reranker"], installation["settings"]["TOP_N"]) == ("keep-order", 6)
+    assert not {"ANTHROPIC_API_KEY", "MILVUS_TOKEN"} & set(installation["settings"])
+    assert {c["sha256"] for c in found.run.body["passes"][0]["candidates"]}
 
 
 @pytest.fixture
@@ -65,6 +76,7 @@ async def test_what_was_ingested_is_answered_and_a_restart_keeps_the_thread(tmp_
         assert "six years" in frames[-1]["answer"]
         assert frames[-1]["citations"][0]["link"].startswith("https://rules.test/records.html#:~:text=")
         assert all(state.ok for state in await house.api.readiness())
+        assert_recorded(await house.api.audit.run(frames[-1]["run_id"], "alice"), house)
     async with open_gatehouse(chosen, say_nothing) as house:
         registry = (await house.history.state(ThreadRef("alice", "t1")))["registry"]
         assert [house.api.presenter.source(item).model_dump(mode="json") for item in registry] == of(frames, "sources")[

@@ -93,8 +93,8 @@ async def own_run(api: ApiState, run_id: str, client: str) -> RecordedRun:
     """Raises `NotFound` alike for an unknown, a foreign and an erased run, `ThreadBusy` for one under way."""
     if api.runs.under_way(run_id, client):
         raise ThreadBusy("This run is still answering. Its record is written when it ends.")
-    found = await api.audit.run(run_id)
-    if found is None or found.run.body["client"] != client:
+    found = await api.audit.run(run_id, client)
+    if found is None:
         raise NotFound("There is no such run.")
     return found
 

@@ -19,7 +19,8 @@ logger = logging.getLogger(__name__)
 INDEX_FILE = "index.db"
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS place (
-    seq INTEGER PRIMARY KEY, kind TEXT, run_id TEXT, thread TEXT, segment TEXT, offset INTEGER, length INTEGER
+    seq INTEGER PRIMARY KEY, kind TEXT, run_id TEXT, client TEXT, thread TEXT,
+    segment TEXT, offset INTEGER, length INTEGER
 );
 CREATE INDEX IF NOT EXISTS by_run ON place (run_id);
 CREATE INDEX IF NOT EXISTS by_thread ON place (thread);
@@ -61,10 +62,10 @@ class Index:
         row = table.execute("SELECT seq, segment, offset + length FROM place ORDER BY seq DESC LIMIT 1").fetchone()
         return row if row else (0, "", 0)
 
-    def run(self, run_id: str) -> StoredRecord | None:
-        """The run's record; None where it is not there, or its thread was erased afterwards."""
+    def run(self, run_id: str, client: str) -> StoredRecord | None:
+        """The client's run; None where there is none, or its thread was erased afterwards."""
         with self._open() as table:
-            found = self._read(table, "run_id = ? AND kind = 'run'", run_id)
+            found = self._read(table, "run_id = ? AND kind = 'run' AND client = ?", run_id, client)
             if not found:
                 return None
             erased = "SELECT 1 FROM place WHERE thread = ? AND kind = 'erasure' AND seq > ? LIMIT 1"
@@ -85,10 +86,10 @@ class Index:
             count = table.execute("SELECT COUNT(*) FROM place WHERE thread = ? AND kind = 'run'", (thread_key,))
             return int(count.fetchone()[0])
 
-    def _read(self, table: sqlite3.Connection, where: str, value: str) -> list[StoredRecord]:
-        rows = table.execute(f"SELECT segment, offset, length FROM place WHERE {where} ORDER BY seq", (value,))
+    def _read(self, table: sqlite3.Connection, where: str, run_id: str, *more: str) -> list[StoredRecord]:
+        rows = table.execute(f"SELECT segment, offset, length FROM place WHERE {where} ORDER BY seq", (run_id, *more))
         found = [read_at(self._folder, *row) for row in rows.fetchall()]
-        return [record for record in found if record is not None and record.body.get("run_id") == value]
+        return [record for record in found if record is not None and record.body.get("run_id") == run_id]
 
     @contextmanager
     def _open(self) -> Iterator[sqlite3.Connection]:
@@ -114,13 +115,14 @@ def records(folder: Path, segment: str = "", offset: int = 0) -> Iterator[tuple[
 def row_of(record: StoredRecord, place: Place) -> tuple[object, ...]:
     body = record.body
     run_id, thread = body.get("run_id", ""), body.get("thread_key", "")
-    return record.seq, record.kind, run_id, thread, place.segment, place.offset, place.length
+    client = body.get("client", "")
+    return record.seq, record.kind, run_id, client, thread, place.segment, place.offset, place.length
 
 
 def add(table: sqlite3.Connection, rows: list[tuple[object, ...]]) -> None:
     if rows:
         table.execute("BEGIN")
-        table.executemany("INSERT OR IGNORE INTO place VALUES (?, ?, ?, ?, ?, ?, ?)", rows)
+        table.executemany("INSERT OR IGNORE INTO place VALUES (?, ?, ?, ?, ?, ?, ?, ?)", rows)
         table.execute("COMMIT")
 
 

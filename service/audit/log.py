@@ -8,6 +8,7 @@ import asyncio
 import errno
 import logging
 import os
+import sqlite3
 from collections import deque
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -70,7 +71,7 @@ class AuditLog:
         try:
             self._reserve.make()
             self._record_the_lost()
-        except OSError as error:
+        except (OSError, sqlite3.Error) as error:
             self._fail(error)
 
     def _record_the_lost(self) -> None:
@@ -122,14 +123,14 @@ class AuditLog:
         self._trouble = self._trouble or "a record is waiting to be written"
         self._try_again_soon(AGAIN_S)
 
-    async def run(self, run_id: str) -> RecordedRun | None:
-        return await asyncio.to_thread(self._run, run_id)
+    async def run(self, run_id: str, client: str) -> RecordedRun | None:
+        return await asyncio.to_thread(self._run, run_id, client)
 
-    def _run(self, run_id: str) -> RecordedRun | None:
-        found = self._index.run(run_id)
+    def _run(self, run_id: str, client: str) -> RecordedRun | None:
+        found = self._index.run(run_id, client)
         if found is None:  # another process on this log may have written it
             self._index.catch_up()
-            found = self._index.run(run_id)
+            found = self._index.run(run_id, client)
         return RecordedRun(found, self._index.feedback(run_id)) if found else None
 
     async def runs_of(self, thread_key: str) -> int:
@@ -183,7 +184,7 @@ class AuditLog:
                     self._append(kind, body)
                 self._held.popleft()
             self._reserve.make()
-        except (OSError, AuditDamaged) as error:
+        except (OSError, AuditDamaged, sqlite3.Error) as error:
             self._fail(error)
         else:
             self._trouble = ""

@@ -25,7 +25,7 @@ class NoAudit:
     def hold(self, kind: RecordKind, body: Mapping[str, Any]) -> None:
         pass
 
-    async def run(self, run_id: str) -> RecordedRun | None:  # noqa: ARG002 - the port's signature
+    async def run(self, run_id: str, client: str) -> RecordedRun | None:  # noqa: ARG002 - the port's signature
         return None
 
     async def runs_of(self, thread_key: str) -> int:  # noqa: ARG002 - the port's signature

@@ -31,7 +31,7 @@ async def test_a_process_killed_in_mid_run_leaves_a_whole_log_and_its_run_gets_a
     report = verify(tmp_path / "audit")
     assert (report.whole, report.records) == (True, 3)
     async with audit_log(tmp_path / "audit") as log:
-        lost = await log.run(run_id)
+        lost = await log.run(run_id, "alice")
         assert lost is not None
         assert (lost.run.body["ending"]["code"], lost.run.body["question"]) == ("lost", "stall in generation")
     report = verify(tmp_path / "audit")

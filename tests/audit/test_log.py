@@ -60,11 +60,12 @@ async def test_records_are_written_in_another_thread_and_read_back(tmp_path: Pat
         await log.append("run", run("r1", question="why?"))
         await log.append("feedback", run("r1", thumbs="up"))
         await log.append("run", run("r2"))
-        found = await log.run("r1")
+        found = await log.run("r1", "alice")
         assert found is not None
         assert (found.run.seq, found.run.body["question"]) == (1, "why?")
         assert [item.body["thumbs"] for item in found.feedback] == ["up"]
-        assert await log.run("r3") is None
+        assert await log.run("r3", "alice") is None
+        assert await log.run("r1", "bob") is None
         assert await log.runs_of("k") == 2
         log.check()
         assert log.state().ok
@@ -76,8 +77,8 @@ async def test_a_run_of_a_thread_that_was_erased_is_not_read_back_and_a_later_on
         await log.append("run", run("before"))
         await log.append("erasure", {"client": "alice", "thread_key": "k"})
         await log.append("run", run("after"))
-        assert await log.run("before") is None
-        assert await log.run("after") is not None
+        assert await log.run("before", "alice") is None
+        assert await log.run("after", "alice") is not None
     assert [body["run_id"] for body in bodies(tmp_path)] == ["before", "after"]
 
 
@@ -200,8 +201,8 @@ async def test_two_services_on_one_log_read_each_others_runs(tmp_path: Path) -> 
             *(log.append("run", run(f"{n}-{i}")) for n, log in enumerate((one, two)) for i in range(20))
         )
         for log in (one, two):
-            assert await log.run("0-7") is not None
-            assert await log.run("1-7") is not None
+            assert await log.run("0-7", "alice") is not None
+            assert await log.run("1-7", "alice") is not None
     assert verify(tmp_path).whole
     assert verify(tmp_path).records == 40
 
@@ -212,14 +213,14 @@ async def test_an_index_that_is_gone_or_damaged_is_made_from_the_log_again(tmp_p
         await log.append("run", run("r1"))
     spoil(tmp_path / INDEX_FILE)
     async with audit_log(tmp_path) as log:
-        assert await log.run("r1") is not None
+        assert await log.run("r1", "alice") is not None
 
 
 async def test_a_record_that_was_changed_is_not_given_out(tmp_path: Path) -> None:
     async with audit_log(tmp_path) as log:
         await log.append("run", run("r1", answer="the words"))
         rewrite(tmp_path, [line.replace(b"the words", b"her words") for line in all_lines(tmp_path)])
-        assert await log.run("r1") is None
+        assert await log.run("r1", "alice") is None
 
 
 async def test_a_service_does_not_start_on_a_damaged_log(tmp_path: Path) -> None:

@@ -160,6 +160,16 @@ def test_ask_speaks_to_the_running_server(demo: Demo, data_dir: Path) -> None:
     assert "answered:" in asked.stdout
 
 
+def test_the_audit_log_of_a_running_server_is_whole_and_shows_the_route(demo: Demo, data_dir: Path) -> None:
+    run_id = chat(demo.url, QUESTION)[0]["run_id"]
+    verified = gatehouse(data_dir, demo.port, "audit", "verify")
+    assert verified.returncode == 0, verified.stdout + verified.stderr
+    shown = gatehouse(data_dir, demo.port, "audit", "show", run_id)
+    assert f"Question: {QUESTION}" in shown.stdout
+    assert "=> reflect -> finalize" in shown.stdout
+    assert httpx.get(f"{demo.url}/runs/{run_id}").json()["record"]["question"] == QUESTION
+
+
 def test_a_second_server_on_the_same_store_says_what_to_do(demo: Demo, data_dir: Path) -> None:
     assert demo.process.poll() is None
     second = gatehouse(data_dir, free_port(), "demo")
@@ -192,6 +202,24 @@ def test_a_second_start_on_another_port_ingests_nothing_and_keeps_threads(
         assert again["items"][0]["citations"][0]["link"].startswith(second.url)
     finally:
         second.stop()
+
+
+def test_a_demo_that_is_killed_leaves_a_log_that_verifies_and_starts_again(data_dir: Path, tmp_path: Path) -> None:
+    killed = Demo(data_dir, tmp_path / "killed.log")
+    with httpx.stream("POST", f"{killed.url}/chat", json={"question": QUESTION}, timeout=60) as response:
+        frames = (json.loads(line[6:]) for line in response.iter_lines() if line.startswith("data: "))
+        run_id = next(frame["run_id"] for frame in frames if frame["type"] == "stage")
+        killed.process.kill()
+        killed.process.wait(timeout=10)
+    assert gatehouse(data_dir, killed.port, "audit", "verify").returncode == 0
+    again = Demo(data_dir, tmp_path / "again.log")
+    try:
+        record = httpx.get(f"{again.url}/runs/{run_id}").json()["record"]
+        assert record["ending"]["code"] in ("lost", "")  # "" where it had ended before the signal came
+        assert chat(again.url, QUESTION)[-1]["status"] == "answered"
+    finally:
+        again.stop()
+    assert gatehouse(data_dir, again.port, "audit", "verify").returncode == 0
 
 
 def test_ask_without_a_server_answers_in_this_process(data_dir: Path) -> None:
