@@ -30,7 +30,8 @@ def free_port() -> int:
 
 def environment(data_dir: Path, port: int) -> dict[str, str]:
     kept = {name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ}
-    return {**kept, "DATA_DIR": str(data_dir), "PORT": str(port), "TORCH_THREADS": "1", "COLUMNS": "100"}
+    chosen = {"DATA_DIR": str(data_dir), "PORT": str(port), "TORCH_THREADS": "1", "COLUMNS": "100"}
+    return {**kept, **chosen, "WEB_SEARCH_ENABLED": "false"}  # a test sends nothing outside
 
 
 def gatehouse(data_dir: Path, port: int, *words: str) -> subprocess.CompletedProcess[str]:
@@ -128,12 +129,12 @@ def test_the_page_and_readiness_are_served(demo: Demo) -> None:
     assert {"milvus", "reranker", "model", "web"} <= {item["name"] for item in ready["dependencies"]}
 
 
-def test_the_web_toggle_says_honestly_that_the_web_is_not_available(demo: Demo) -> None:
+def test_the_web_toggle_says_honestly_that_the_operator_has_switched_the_web_off(demo: Demo) -> None:
     response = httpx.post(f"{demo.url}/chat", json={"question": QUESTION, "web_search": True}, timeout=60)
     frames = [json.loads(line[6:]) for line in response.text.splitlines() if line.startswith("data: ")]
     sources = of(frames, "sources")[0]
-    assert sources["web"]["status"] == "unavailable"
-    assert any("not available" in warning for warning in sources["warnings"])
+    assert sources["web"] == {"query": "", "status": "forbidden"}
+    assert any("switched off" in warning for warning in sources["warnings"])
     assert frames[-1]["status"] == "answered"
 
 
