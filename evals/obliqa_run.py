@@ -21,6 +21,8 @@ Progress = Callable[[str], None]
 
 SOURCE = "obliqa"
 CUT = 10
+MAX_BYTES = 30_000
+"""The store takes 65,535 for a text and for its terms; one passage of the data set has 152,177."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +55,7 @@ def passage_of(rule: Rule, sha256: str) -> Passage:
         section=rule.key[1],
         headings=(),
         context=rule.context,
-        text=rule.text,
+        text=rule.text.encode()[:MAX_BYTES].decode(errors="ignore"),
         spans=(),
         fetched_at="",
     )

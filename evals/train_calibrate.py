@@ -15,7 +15,6 @@ from typing import Annotated, Any
 
 import numpy as np
 import typer
-from numpy.typing import NDArray
 
 from evals.metrics import auc, calibration_error, interval, mean, ndcg_at, recall_at, reliability
 from evals.near_miss import Seen, Shelf, probes, see
@@ -52,17 +51,12 @@ def pairs_of(seen: Sequence[Seen]) -> tuple[list[float], list[bool]]:
 
 
 def fit(scores: Sequence[float], right: Sequence[bool]) -> tuple[float, float]:
-    """Slope and offset that make sigmoid(slope * logit + offset) the likeliest (Newton's method, a little shrunk)."""
-    x: NDArray[np.float64] = np.array([logit(score) for score in scores])
-    y = np.array(right, dtype=np.float64)
-    design = np.stack([x, np.ones_like(x)], axis=1)
-    weights = np.array([1.0, 0.0])
-    for _ in range(50):
-        p = 1 / (1 + np.exp(-design @ weights))
-        gradient = design.T @ (p - y) + 0.01 * weights
-        hessian = (design * (p * (1 - p))[:, None]).T @ design + 0.01 * np.eye(2)
-        weights = weights - np.linalg.solve(hessian, gradient)
-    return float(weights[0]), float(weights[1])
+    """Slope and offset that make sigmoid(slope * logit + offset) the likeliest, hardly shrunk."""
+    from sklearn.linear_model import LogisticRegression
+
+    design = np.array([[logit(score)] for score in scores])
+    model = LogisticRegression(C=100.0).fit(design, np.array(right))
+    return float(model.coef_[0, 0]), float(model.intercept_[0])
 
 
 def calibrated(score: float, slope: float, offset: float) -> float:

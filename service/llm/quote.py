@@ -24,16 +24,15 @@ class Thresholds:
 
     Set on the development half of the sample questions (`python -m evals seed --fit`): `answers` so that at most one
     unanswerable question in twenty is answered. `python -m evals seed` prints what they do on the other half. `quotes`
-    is the most units in an answer, `margin` how far behind the best
-    passage another may be, `score_share` the scorer's weight against the share of the question's terms that
-    are covered.
+    is the most units in an answer, `margin` how far behind the best passage another may be, `score_share` the scorer's
+    weight against the share of the question's terms that are covered.
     """
 
-    relevant: float = 0.3
-    answers: float = 0.7
-    quotes: int = 2
+    relevant: float = 0.082
+    answers: float = 0.433
+    quotes: int = 3
     margin: float = 0.2
-    score_share: float = 0.8
+    score_share: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)
