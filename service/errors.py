@@ -18,6 +18,7 @@
     |   `-- SnapshotFault        the stored pages that an answer would cite are missing or damaged
     `-- DependencyError          wait and try again
         |-- KnowledgeBaseError   Milvus does not answer
+        |-- ThreadsUnavailable   PostgreSQL, which keeps the threads, does not answer
         |-- ModelUnavailable     the model API is down, overloaded or cut the stream
         |-- ModelUnusable        the model answered, but nothing in it can be believed
         |-- Overloaded           too many runs at once
@@ -123,6 +124,10 @@ class DependencyError(GatehouseError):
 
 class KnowledgeBaseError(DependencyError):
     code = "knowledge_base_unavailable"
+
+
+class ThreadsUnavailable(DependencyError):
+    code = "threads_unavailable"
 
 
 class ModelUnavailable(DependencyError):

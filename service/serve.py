@@ -14,6 +14,8 @@ from service.errors import OperatorError
 from service.graph.run import Runs
 
 SERVER_NOTE = "server.json"
+GRACE_S = 4
+"""For readers that are slow to take the end of their stream. With `CLOSING_S` before it, a stop is over within 15 s."""
 
 
 class Server(uvicorn.Server):
@@ -44,7 +46,7 @@ def make_server(app: FastAPI, runs: Runs, host: str, port: int) -> Server:
         access_log=False,
         server_header=False,
         proxy_headers=False,  # a forwarded address is believed only from configured proxies, once there are some
-        timeout_graceful_shutdown=10,
+        timeout_graceful_shutdown=GRACE_S,
     )
     return Server(config, runs)
 
@@ -78,7 +80,8 @@ def server_note(data_dir: Path, note: Note) -> Iterator[None]:
     try:
         yield
     finally:
-        file.unlink(missing_ok=True)
+        if read_note(data_dir) == note:  # another replica may have left its own since
+            file.unlink(missing_ok=True)
 
 
 def read_note(data_dir: Path) -> Note | None:

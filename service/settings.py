@@ -6,7 +6,7 @@ A value out of bounds, or an unknown key in `.env`, is refused at start. The REA
 from pathlib import Path
 from typing import Literal
 
-from pydantic import Field, SecretStr, ValidationError, model_validator
+from pydantic import Field, SecretStr, ValidationError, field_validator, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from service.errors import OperatorError
@@ -30,6 +30,10 @@ class Settings(BaseSettings):
         "", pattern=HTTP_ADDRESS_OR_NONE, description="Milvus server; empty means Milvus Lite in DATA_DIR."
     )
     MILVUS_TOKEN: SecretStr = Field(SecretStr(""), description="`user:password` or token of the Milvus server.")
+    DATABASE_URL: SecretStr = Field(
+        SecretStr(""), description="`postgresql://user:password@host/name`: threads that several replicas share."
+    )
+    WORKERS: int = Field(1, ge=1, le=64, description="Server processes; more than one needs MILVUS_URI, DATABASE_URL.")
     MILVUS_TIMEOUT_S: float = Field(10, gt=0, le=120, description="Time limit of one call to Milvus.")
 
     # Retrieval
@@ -83,6 +87,29 @@ class Settings(BaseSettings):
     def claude_can_be_asked(self) -> "Settings":
         if self.MODEL_PROVIDER == "claude" and self.provider_by_key() == "quote":
             raise ValueError("MODEL_PROVIDER=claude needs ANTHROPIC_API_KEY or ANTHROPIC_BASE_URL")
+        return self
+
+    @field_validator("DATABASE_URL")
+    @classmethod
+    def database_is_postgres(cls, url: SecretStr) -> SecretStr:
+        if url.get_secret_value() and not url.get_secret_value().startswith(("postgresql://", "postgres://")):
+            raise ValueError("must begin with postgresql://, for example postgresql://user:password@host:5432/name")
+        return url
+
+    @model_validator(mode="after")
+    def workers_can_share(self) -> "Settings":
+        if self.WORKERS == 1:
+            return self
+        if not self.MILVUS_URI:
+            raise ValueError(
+                f"WORKERS={self.WORKERS} needs MILVUS_URI: the embedded Milvus Lite store has one owner. Start a "
+                "Milvus server, for example with docker-compose.yml, and name its address, or set WORKERS=1"
+            )
+        if not self.DATABASE_URL.get_secret_value():
+            raise ValueError(
+                f"WORKERS={self.WORKERS} needs DATABASE_URL: threads in files of DATA_DIR are locked within one "
+                "process only. Name a PostgreSQL database, or set WORKERS=1"
+            )
         return self
 
     def milvus_uri(self) -> str:

@@ -4,7 +4,6 @@ import asyncio
 import logging
 import secrets
 import shutil
-import sqlite3
 import tempfile
 import time
 from collections.abc import AsyncIterator, Callable
@@ -13,14 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
-from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
-from langgraph.store.sqlite.aio import AsyncSqliteStore
-
 from service.api.deps import ApiState
 from service.api.present import Presenter
 from service.errors import OperatorError
 from service.graph.build import build_graph
-from service.graph.checkpoints import NewestCheckpoint
 from service.graph.history import History
 from service.graph.run import Runs
 from service.graph.state import Limits, Services
@@ -43,6 +38,7 @@ from service.rerank.shipped import load_shipped
 from service.sample import SAMPLE
 from service.serve import listen_url
 from service.settings import Settings
+from service.thread_store import open_threads
 from service.web.off import NoWeb
 
 logger = logging.getLogger(__name__)
@@ -113,12 +109,12 @@ async def open_gatehouse(settings: Settings, progress: Progress, site: Path | No
     async with AsyncExitStack() as stack:
         store = await stack.enter_async_context(open_store(settings, progress))
         reranker = await timed("loading the reranker", progress, lambda: load_the_reranker(settings))
-        checkpointer, listing = await open_threads(settings.DATA_DIR, stack)
+        threads = await open_threads(settings, stack)
         scorer = await asyncio.to_thread(load_the_scorer, settings, reranker)
         services = Services(store.knowledge, reranker, scorer, NoWeb(), store.snapshots, limits_of(settings))
         model_for_run = await choose_model(settings, Quote(scorer), stack)
-        graph = build_graph(checkpointer)
-        history = History(graph, checkpointer, listing)
+        graph = build_graph(threads.checkpointer)
+        history = History(graph, threads.checkpointer, threads.listing, threads.locks)
         runs = Runs(
             graph,
             history,
@@ -138,17 +134,6 @@ def sample_site(registry: SourceRegistry) -> Path | None:
     """Citations of the sample lead to /site/, so its pages are served wherever it was ingested."""
     official = SAMPLE[0]
     return official.folder if registry.base_url(official.name) == official.base_url else None
-
-
-async def open_threads(folder: Path, stack: AsyncExitStack) -> tuple[AsyncSqliteSaver, AsyncSqliteStore]:
-    """Open the turns and the list of threads. Raises `OperatorError` for a damaged file."""
-    async with readable(folder / "threads.db"):
-        checkpointer = await stack.enter_async_context(NewestCheckpoint.from_conn_string(str(folder / "threads.db")))
-        await checkpointer.setup()
-    async with readable(folder / "listing.db"):
-        listing = await stack.enter_async_context(AsyncSqliteStore.from_conn_string(str(folder / "listing.db")))
-        await listing.setup()
-    return checkpointer, listing
 
 
 def load_embedder(settings: Settings) -> Embedder:
@@ -248,17 +233,6 @@ def make_data_dir(folder: Path) -> None:
         raise OperatorError(
             f"DATA_DIR={folder} cannot be used ({error.strerror}). Name a folder to write to."
         ) from None
-
-
-@asynccontextmanager
-async def readable(file: Path) -> AsyncIterator[None]:
-    """Turn a file that is no database into an error that says what to do."""
-    try:
-        yield
-    except sqlite3.DatabaseError as error:
-        raise OperatorError(
-            f"{file} cannot be read ({error}). Restore it from a backup, or move it away to begin without old threads."
-        ) from error
 
 
 def storage_state(folder: Path) -> ComponentState:

@@ -15,7 +15,7 @@ from service.graph.run import Request, Runs
 from service.graph.state import Services
 from service.links import Links
 from service.model import Delivery
-from service.ports import AnswerModel
+from service.ports import AnswerModel, ThreadLocks
 from service.threads import ThreadRef
 from tests.wire import Frame
 
@@ -36,13 +36,14 @@ class House:
         *,
         checkpointer: BaseCheckpointSaver[Any] | None = None,
         store: BaseStore | None = None,
+        locks: ThreadLocks | None = None,
         deadline_s: float = 30,
         max_runs: int = 64,
     ) -> None:
         saver = checkpointer or InMemorySaver()
         graph = build_graph(saver)
         self.services = services
-        self.history = History(graph, saver, store or InMemoryStore())
+        self.history = History(graph, saver, store or InMemoryStore(), locks)
         model_for_run = model if callable(model) else lambda: model
         self.runs = Runs(graph, self.history, services, model_for_run, deadline_s=deadline_s, max_runs=max_runs)
         self.presenter = presenter()

@@ -73,6 +73,7 @@ async def chat(request: Request) -> Response:
     api = api_state(request)
     asked = await read_json(request, ChatRequest, api.max_body_bytes, api.body_timeout_s)
     run = start_run(api.runs, asked, client_of(request))
+    await run.admitted()
     if wants_json(request):
         return await whole_answer(run, request, api)
     return EventStream(run, api.presenter, api.ping_s)

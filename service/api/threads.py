@@ -76,7 +76,7 @@ async def read_thread(request: Request, thread_id: str, skill: Skill = "") -> Th
         **ThreadItem.model_validate(summary, from_attributes=True).model_dump(),
         items=[turn_item(api, turn, state["registry"]) for turn in state["turns"]],
         sources=[api.presenter.source(item) for item in state["registry"]],
-        busy=api.runs.busy(ref),
+        busy=await api.runs.answering(ref),
     )
 
 
@@ -106,7 +106,7 @@ async def rename_thread(request: Request, thread_id: str, skill: Skill = "") -> 
 async def erase_thread(request: Request, thread_id: str, skill: Skill = "") -> Erased:
     """Erase the conversation. A thread that is still answering is not erased: stop it first."""
     api, ref = api_state(request), thread_ref(request, thread_id, skill)
-    with api.runs.holding(ref):
+    async with api.runs.holding(ref):
         await api.history.erase(ref)
     return Erased(thread_id=thread_id, erased=True)
 
