@@ -32,6 +32,10 @@ class Server(uvicorn.Server):
             yield
             self._captured_signals.clear()
 
+    def stop(self) -> None:
+        """Stop as a signal does."""
+        self.should_exit = True
+
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         await self._runs.close()
         await super().shutdown(sockets)

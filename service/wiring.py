@@ -107,9 +107,10 @@ async def open_gatehouse(settings: Settings, progress: Progress, site: Path | No
     `site` is a folder to serve under /site/; a store that holds the sample has the sample's pages there in any case.
     """
     async with AsyncExitStack() as stack:
+        make_data_dir(settings.DATA_DIR)
+        threads = await open_threads(settings, stack)  # first: what is wrong with it is said before the slow loading
         store = await stack.enter_async_context(open_store(settings, progress))
         reranker = await timed("loading the reranker", progress, lambda: load_the_reranker(settings))
-        threads = await open_threads(settings, stack)
         scorer = await asyncio.to_thread(load_the_scorer, settings, reranker)
         services = Services(store.knowledge, reranker, scorer, NoWeb(), store.snapshots, limits_of(settings))
         model_for_run = await choose_model(settings, Quote(scorer), stack)
