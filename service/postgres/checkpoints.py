@@ -51,8 +51,7 @@ class PostgresCheckpoints(AsyncPostgresSaver):
     async def aput_writes(
         self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""
     ) -> None:
-        async with answering():
-            await super().aput_writes(config, writes, task_id, task_path)
+        """Keeps nothing, as in `graph/checkpoints.py`: no run that was stopped half way is taken up again."""
 
     async def adelete_thread(self, thread_id: str) -> None:
         async with answering():

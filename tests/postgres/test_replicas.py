@@ -11,11 +11,12 @@ from service.errors import OperatorError, ThreadBusy, ThreadsUnavailable
 from service.graph.run import Request
 from service.thread_store import open_postgres
 from service.threads import ThreadRef
+from tests.api.stalling import PHASES, stalling
 from tests.fakes import ScriptedModel, services
 from tests.postgres.replicas import folder, replica
 from tests.postgres_server import PASSWORD, PostgresServer, free_port
 from tests.running import House
-from tests.served import serving
+from tests.served import eventually, serving
 from tests.wire import assert_grammar, of
 
 pytestmark = pytest.mark.slow
@@ -66,6 +67,20 @@ async def test_a_thread_keeps_one_checkpoint_and_one_blob_a_channel_however_many
         assert len((await house.history.state(THREAD))["turns"]) == 4
         await house.history.erase(THREAD)
         assert [rows(postgres, table) for table in ("checkpoints", "checkpoint_blobs", "store")] == [0, 0, 0]
+
+
+@pytest.mark.parametrize("phase", PHASES)
+async def test_a_run_that_is_stopped_leaves_none_of_its_steps_in_the_database(
+    database: str, postgres: PostgresServer, tmp_path: Path, phase: str
+) -> None:
+    world, model, stall = stalling(tmp_path)
+    async with replica(database, world, model) as house:
+        run = house.runs.start(Request(THREAD, f"SECRET stall in {phase}"))
+        await eventually(lambda: bool(stall.reached))
+        await asyncio.sleep(0.05)  # what runs beside the stalled step has ended by then
+        run.stop()
+        await run.ended()
+        assert rows(postgres, "checkpoint_writes") == 0
 
 
 async def test_D05_a_thread_that_another_replica_answers_is_a_409_before_any_stream(
