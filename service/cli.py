@@ -3,6 +3,7 @@
 import asyncio
 import json
 import logging
+import socket
 import sys
 from collections.abc import AsyncIterator, Callable, Coroutine
 from pathlib import Path
@@ -22,6 +23,7 @@ from service.serve import Note, check_port, listen_url, make_server, read_note, 
 from service.settings import Settings, load_settings, settings_table
 from service.skill_commands import commands as skill_commands
 from service.skill_commands import report_skills
+from service.workers import Workers, leave_with_the_parent, listen
 
 if TYPE_CHECKING:
     from service.wiring import Store
@@ -64,7 +66,21 @@ def run(work: Coroutine[Any, Any, None]) -> None:
 def serve() -> None:
     """Serve the API and the page."""
     log_to_stderr(logging.INFO)
-    run(serve_until_stopped(load_settings(), site=None, prepare=None))
+    chosen = load_settings()
+    if chosen.WORKERS > 1:
+        with listen(chosen.HOST, chosen.PORT) as shared:
+            Workers(serve_as_worker, shared, chosen.WORKERS).run()
+    else:
+        run(serve_until_stopped(chosen, site=None, prepare=None))
+
+
+def serve_as_worker(shared: socket.socket) -> None:
+    log_to_stderr(logging.INFO)
+    try:
+        run(serve_until_stopped(load_settings(), site=None, prepare=None, shared=shared))
+    except GatehouseError as error:
+        say.print(f"error: {error}", style="bold red", markup=False, highlight=False, soft_wrap=True)
+        sys.exit(1)
 
 
 @app.command()
@@ -75,14 +91,19 @@ def demo() -> None:
 
 
 async def serve_until_stopped(
-    settings: Settings, site: Path | None, prepare: Callable[["Store"], Coroutine[Any, Any, None]] | None
+    settings: Settings,
+    site: Path | None,
+    prepare: Callable[["Store"], Coroutine[Any, Any, None]] | None,
+    shared: socket.socket | None = None,
 ) -> None:
+    """Serve until a signal. `shared` is the bound socket of several workers."""
     from service.api.app import create_app
     from service.entrance import check_identity
     from service.wiring import open_gatehouse
 
     check_identity(settings)
-    check_port(settings.HOST, settings.PORT)
+    if shared is None:
+        check_port(settings.HOST, settings.PORT)
     async with open_gatehouse(settings, progress, site) as gatehouse:
         if prepare is not None:
             await prepare(gatehouse.store)
@@ -91,7 +112,8 @@ async def serve_until_stopped(
         server = make_server(create_app(gatehouse.api), gatehouse.runs, settings.HOST, settings.PORT)
         say.print(f"\nGatehouse listens on {url}  (stop with Ctrl-C)", style="bold")
         with server_note(settings.DATA_DIR, Note(url, gatehouse.api.instance)):
-            await server.serve()
+            leave_with_the_parent(server.stop)
+            await server.serve(sockets=None if shared is None else [shared])
 
 
 async def ingest_sample(store: "Store") -> None:

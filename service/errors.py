@@ -26,6 +26,7 @@
     |   `-- AuditDamaged         the audit log does not end where its head says
     `-- DependencyError          wait and try again
         |-- KnowledgeBaseError   Milvus does not answer
+        |-- ThreadsUnavailable   PostgreSQL, which keeps the threads, does not answer
         |-- ModelUnavailable     the model API is down, overloaded or cut the stream
         |-- ModelUnusable        the model answered, but nothing in it can be believed
         |-- SearchUnavailable    the web's search engine does not answer, or blocks us
@@ -174,6 +175,10 @@ class DependencyError(GatehouseError):
 
 class KnowledgeBaseError(DependencyError):
     code = "knowledge_base_unavailable"
+
+
+class ThreadsUnavailable(DependencyError):
+    code = "threads_unavailable"
 
 
 class ModelUnavailable(DependencyError):

@@ -224,3 +224,26 @@ class AuditSink(Protocol):
         ...
 
     def state(self) -> ComponentState: ...
+
+
+class ThreadLocks(Protocol):
+    """Locks by name that the replicas of one installation share; a thread's key is the name of its lock.
+
+    `take`, `taken` and `confirm` raise `ThreadsUnavailable` when whoever keeps the locks does not answer.
+    """
+
+    async def take(self, name: str) -> bool:
+        """Take the lock if no one has it, without waiting. A take that is cut short is to be released as well."""
+        ...
+
+    async def release(self, name: str) -> None:
+        """Let go of the lock, if it is held. Never raises."""
+        ...
+
+    async def taken(self, name: str) -> bool:
+        """Whether any replica has the lock."""
+        ...
+
+    async def confirm(self, name: str) -> None:
+        """Raises `ThreadsUnavailable` where the lock that was taken is not ours any more."""
+        ...

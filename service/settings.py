@@ -40,6 +40,10 @@ class Settings(BaseSettings):
         "", pattern=HTTP_ADDRESS_OR_NONE, description="Milvus server; empty means Milvus Lite in DATA_DIR."
     )
     MILVUS_TOKEN: SecretStr = Field(SecretStr(""), description="`user:password` or token of the Milvus server.")
+    DATABASE_URL: SecretStr = Field(
+        SecretStr(""), description="`postgresql://user:password@host/name`: threads that several replicas share."
+    )
+    WORKERS: int = Field(1, ge=1, le=64, description="Server processes; more than one needs MILVUS_URI, DATABASE_URL.")
     MILVUS_TIMEOUT_S: float = Field(10, gt=0, le=120, description="Time limit of one call to Milvus.")
 
     # Who may ask, and how often
@@ -147,6 +151,29 @@ class Settings(BaseSettings):
         if url.get_secret_value() and not url.get_secret_value().startswith(("redis://", "rediss://", "unix://")):
             raise ValueError("must begin with redis://, rediss:// or unix://")
         return url
+
+    @field_validator("DATABASE_URL")
+    @classmethod
+    def database_is_postgres(cls, url: SecretStr) -> SecretStr:
+        if url.get_secret_value() and not url.get_secret_value().startswith(("postgresql://", "postgres://")):
+            raise ValueError("must begin with postgresql://, for example postgresql://user:password@host:5432/name")
+        return url
+
+    @model_validator(mode="after")
+    def workers_can_share(self) -> "Settings":
+        if self.WORKERS == 1:
+            return self
+        if not self.MILVUS_URI:
+            raise ValueError(
+                f"WORKERS={self.WORKERS} needs MILVUS_URI: the embedded Milvus Lite store has one owner. Start a "
+                "Milvus server, for example with docker-compose.yml, and name its address, or set WORKERS=1"
+            )
+        if not self.DATABASE_URL.get_secret_value():
+            raise ValueError(
+                f"WORKERS={self.WORKERS} needs DATABASE_URL: threads in files of DATA_DIR are locked within one "
+                "process only. Name a PostgreSQL database, or set WORKERS=1"
+            )
+        return self
 
     def skills_may_be_missing(self) -> bool:
         """The default folder need not be there; one that was named must be."""

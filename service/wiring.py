@@ -4,7 +4,6 @@ import asyncio
 import logging
 import secrets
 import shutil
-import sqlite3
 import tempfile
 import time
 from collections.abc import AsyncIterator, Callable
@@ -13,15 +12,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
-from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
-from langgraph.store.sqlite.aio import AsyncSqliteStore
-
 from service.api.deps import ApiState
 from service.api.present import Presenter
 from service.entrance import access_of, open_limiter
 from service.errors import OperatorError
 from service.graph.build import build_graph
-from service.graph.checkpoints import NewestCheckpoint
 from service.graph.history import History
 from service.graph.run import Runs
 from service.graph.state import Limits, Services
@@ -47,6 +42,7 @@ from service.serve import listen_url
 from service.settings import Settings
 from service.skills.registry import Skills
 from service.skills.report import state_of
+from service.thread_store import open_threads
 from service.web.duckduckgo import DuckDuckGo, WebLimits
 from service.web.engine import DuckDuckGoEngine
 from service.web.fetch import Fetcher, SystemResolver
@@ -120,16 +116,17 @@ async def open_gatehouse(settings: Settings, progress: Progress, site: Path | No
     """
     skills = await asyncio.to_thread(Skills.load, settings.SKILLS_DIR, optional=settings.skills_may_be_missing())
     async with AsyncExitStack() as stack:
+        make_data_dir(settings.DATA_DIR)
+        threads = await open_threads(settings, stack)  # first: what is wrong with it is said before the slow loading
         store = await stack.enter_async_context(open_store(settings, progress))
         reranker = await timed("loading the reranker", progress, lambda: load_the_reranker(settings))
-        checkpointer, listing = await open_threads(settings.DATA_DIR, stack)
         scorer = await asyncio.to_thread(load_the_scorer, settings, reranker)
         web = open_web(settings, scorer, store.snapshots, stack)
         services = Services(store.knowledge, reranker, scorer, web, store.snapshots, limits_of(settings))
         audit = await open_audit(settings, stack)
         model_for_run = await choose_model(settings, Quote(scorer), stack)
-        graph = build_graph(checkpointer)
-        history = History(graph, checkpointer, listing)
+        graph = build_graph(threads.checkpointer)
+        history = History(graph, threads.checkpointer, threads.listing, threads.locks)
         runs = Runs(
             graph,
             history,
@@ -153,17 +150,6 @@ def sample_site(registry: SourceRegistry) -> Path | None:
     """Citations of the sample lead to /site/, so its pages are served wherever it was ingested."""
     official = SAMPLE[0]
     return official.folder if registry.base_url(official.name) == official.base_url else None
-
-
-async def open_threads(folder: Path, stack: AsyncExitStack) -> tuple[AsyncSqliteSaver, AsyncSqliteStore]:
-    """Open the turns and the list of threads. Raises `OperatorError` for a damaged file."""
-    async with readable(folder / "threads.db"):
-        checkpointer = await stack.enter_async_context(NewestCheckpoint.from_conn_string(str(folder / "threads.db")))
-        await checkpointer.setup()
-    async with readable(folder / "listing.db"):
-        listing = await stack.enter_async_context(AsyncSqliteStore.from_conn_string(str(folder / "listing.db")))
-        await listing.setup()
-    return checkpointer, listing
 
 
 def load_embedder(settings: Settings) -> Embedder:
@@ -287,17 +273,6 @@ def make_data_dir(folder: Path) -> None:
         raise OperatorError(
             f"DATA_DIR={folder} cannot be used ({error.strerror}). Name a folder to write to."
         ) from None
-
-
-@asynccontextmanager
-async def readable(file: Path) -> AsyncIterator[None]:
-    """Turn a file that is no database into an error that says what to do."""
-    try:
-        yield
-    except sqlite3.DatabaseError as error:
-        raise OperatorError(
-            f"{file} cannot be read ({error}). Restore it from a backup, or move it away to begin without old threads."
-        ) from error
 
 
 def storage_state(folder: Path) -> ComponentState:

@@ -16,7 +16,7 @@ from service.graph.run import Request, Runs
 from service.graph.state import Limits, Services
 from service.links import Links
 from service.model import Delivery
-from service.ports import AnswerModel, AuditSink
+from service.ports import AnswerModel, AuditSink, ThreadLocks
 from service.record import InstallationRecord
 from service.skills.skill import NO_SKILL, Skill
 from service.threads import ThreadRef
@@ -54,6 +54,7 @@ class House:
         *,
         checkpointer: BaseCheckpointSaver[Any] | None = None,
         store: BaseStore | None = None,
+        locks: ThreadLocks | None = None,
         deadline_s: float = 30,
         max_runs: int = 64,
         max_runs_per_client: int = 64,
@@ -63,7 +64,7 @@ class House:
         graph = build_graph(saver)
         self.graph = graph
         self.services = services
-        self.history = History(graph, saver, store or InMemoryStore())
+        self.history = History(graph, saver, store or InMemoryStore(), locks)
         model_for_run = model if callable(model) else lambda: model
         self.audit = audit or NoAudit("a test of something else")
         self.runs = Runs(

@@ -78,6 +78,7 @@ async def chat(request: Request) -> Response:
     await count(request, client)
     asked = await read_json(request, ChatRequest, api.max_body_bytes, api.body_timeout_s)
     run = start_run(api.runs, api.skills, asked, client)
+    await run.admitted()
     if wants_json(request):
         return await whole_answer(run, request, api)
     return EventStream(run, api.presenter, api.ping_s)

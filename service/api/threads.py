@@ -85,7 +85,7 @@ async def read_thread(request: Request, thread_id: str, skill: Skill = "") -> Th
         **ThreadItem.model_validate(summary, from_attributes=True).model_dump(),
         items=[turn_item(api, turn, state["registry"]) for turn in state["turns"]],
         sources=[api.presenter.source(item) for item in state["registry"]],
-        busy=api.runs.busy(ref),
+        busy=await api.runs.answering(ref),
     )
 
 
@@ -118,7 +118,7 @@ async def erase_thread(request: Request, thread_id: str, skill: Skill = "") -> E
     The erasure is recorded before it is done, and the audit log keeps its records of the thread's runs.
     """
     api, ref = api_state(request), thread_ref(request, thread_id, skill)
-    with api.runs.holding(ref):
+    async with api.runs.holding(ref):
         await api.history.known(ref)
         api.audit.check()
         kept = await api.audit.runs_of(ref.key)

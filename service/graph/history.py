@@ -2,6 +2,8 @@
 
 import asyncio
 import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -11,25 +13,42 @@ from langgraph.store.base import BaseStore
 
 from service.errors import NotFound
 from service.graph.build import Graph
+from service.graph.locks import OneProcess, holding
 from service.graph.shown import Shown
 from service.graph.state import State, as_state
 from service.model import ComponentState, StoredSource
+from service.ports import ThreadLocks
 from service.threads import ThreadRef, ThreadSummary, title_of
 
 logger = logging.getLogger(__name__)
 
 PAGE = 500
+ROW_S = 5.0
+READY_S = 5.0
 
 
 class History:
-    """Reads and writes threads. The store and the checkpointer are opened and closed by `wiring`."""
+    """Reads and writes threads. The store, the checkpointer and the locks are opened and closed by `wiring`."""
 
-    def __init__(self, graph: Graph, checkpointer: BaseCheckpointSaver[Any], store: BaseStore) -> None:
+    def __init__(
+        self,
+        graph: Graph,
+        checkpointer: BaseCheckpointSaver[Any],
+        store: BaseStore,
+        locks: ThreadLocks | None = None,
+    ) -> None:
         self._graph = graph
         self._checkpointer = checkpointer
         self._store = store
         self.shown = Shown(store)
-        self._listing = asyncio.Lock()  # a row is read, changed and written back
+        self.locks: ThreadLocks = locks or OneProcess()
+        self._listing = asyncio.Lock()
+
+    @asynccontextmanager
+    async def _changing(self, ref: ThreadRef) -> AsyncIterator[None]:
+        """A row of the list is read, changed and written back: by one at a time, on one replica at a time."""
+        async with self._listing, holding(self.locks, f"row {ref.key}", ROW_S):
+            yield
 
     async def state(self, ref: ThreadRef) -> State:
         """Return the thread's turns and sources; empty lists where it is unknown."""
@@ -39,8 +58,10 @@ class History:
     async def readiness(self) -> ComponentState:
         """Whether threads can be read."""
         try:
-            await self._graph.aget_state(config_of(ThreadRef("", "readyz")))
-            await self._store.aget(namespace(""), "readyz")
+            async with asyncio.timeout(READY_S):
+                await self._graph.aget_state(config_of(ThreadRef("", "readyz")))
+                await self._store.aget(namespace(""), "readyz")
+                await self.locks.taken("readyz")
         except Exception:
             logger.exception("threads cannot be read")
             return ComponentState("threads", False, "cannot be read")
@@ -56,7 +77,7 @@ class History:
 
     async def record(self, ref: ThreadRef, question: str, at: str, turns: int) -> None:
         """Put the thread into its client's list, or move it up. A title once given stays."""
-        async with self._listing:
+        async with self._changing(ref):
             known = await self._store.aget(namespace(ref.client), ref.key)
             old = known.value if known else {"title": title_of(question), "created_at": at}
             summary = ThreadSummary(ref.thread_id, ref.skill, old["title"], old["created_at"], at, turns)
@@ -79,7 +100,7 @@ class History:
         return ThreadSummary(**item.value)
 
     async def rename(self, ref: ThreadRef, title: str) -> ThreadSummary:
-        async with self._listing:
+        async with self._changing(ref):
             renamed = replace(await self.summary(ref), title=title)
             await self._store.aput(namespace(ref.client), ref.key, asdict(renamed), index=False)
         return renamed
@@ -92,7 +113,7 @@ class History:
     async def erase(self, ref: ThreadRef) -> None:
         """Delete the conversation: every checkpoint of the thread, then its row in the list."""
         registry = (await self.state(ref))["registry"]
-        async with self._listing:
+        async with self._changing(ref):
             await self.shown.forget(ref, registry)
             await self._checkpointer.adelete_thread(ref.key)
             await self._store.adelete(namespace(ref.client), ref.key)

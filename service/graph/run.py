@@ -5,8 +5,8 @@ The order of the end is fixed: checkpoint, list of threads, audit record, lock r
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from dataclasses import InitVar, dataclass, field
 from datetime import UTC, datetime
 
@@ -39,6 +39,7 @@ from service.threads import ThreadRef, new_run_id
 logger = logging.getLogger(__name__)
 
 CLOSING_S = 8.0
+BUSY = "This thread is still answering. Wait for it to end, or stop it, then try again."
 
 
 def as_failed(error: GatehouseError) -> Failed:
@@ -86,6 +87,7 @@ class Run:
     deps: Deps = field(init=False)
     work: asyncio.Task[Done] | None = None
     task: asyncio.Task[None] | None = None
+    admission: asyncio.Future[GatehouseError | None] = field(init=False)
     stopped_by: StoppedBy = ""
     storing: bool = False
 
@@ -93,6 +95,7 @@ class Run:
         self.transcript = Transcript(self._tell)
         delivery = self.request.skill.delivery_of(self.request.delivery)
         self.deps = Deps(services, model, self.transcript, self.run_id, self.asked_at, delivery, self.request.skill)
+        self.admission = asyncio.get_running_loop().create_future()
 
     def _tell(self, told: Told) -> None:
         self.told.put_nowait(told)
@@ -106,6 +109,30 @@ class Run:
             yield told
             if isinstance(told.event, Terminal):
                 return
+
+    async def admitted(self) -> None:
+        """Wait until the thread is this run's on every replica.
+
+        Raises `ThreadBusy` or `ThreadsUnavailable` where it cannot be: nothing has happened then. A caller that leaves
+        meanwhile stops the run.
+        """
+        try:
+            refused = await asyncio.shield(self.admission)
+        except asyncio.CancelledError:
+            self.stop("reader_left")
+            raise
+        if refused is not None:
+            raise refused
+
+    @property
+    def refused(self) -> bool:
+        """The thread is another replica's: nothing of this run is shown, stored or recorded."""
+        return self.admission.done() and self.admission.result() is not None
+
+    def let_in(self, refused: GatehouseError | None = None) -> None:
+        """Say, once, that the thread is this run's, or why it is not."""
+        if not self.admission.done():
+            self.admission.set_result(refused)
 
     async def ended(self) -> None:
         if self.task is not None:
@@ -123,7 +150,10 @@ class Run:
 
 
 class Runs:
-    """Starts runs and knows those under way: one per thread, `max_runs_per_client` per client, `max_runs` in all."""
+    """Starts runs and knows those under way: one per thread, `max_runs_per_client` per client, `max_runs` in all.
+
+    Two locks make it one per thread: `_busy` in this process, at once, and `history.locks` among all replicas.
+    """
 
     def __init__(
         self,
@@ -140,6 +170,7 @@ class Runs:
     ) -> None:
         self._graph = graph
         self._history = history
+        self._locks = history.locks
         self._services = services
         self._model_for_run = model_for_run
         self._audit = audit
@@ -152,9 +183,10 @@ class Runs:
         self._closing = False
 
     def start(self, request: Request) -> Run:
-        """Take the thread's lock and begin.
+        """Take the thread's lock in this process and begin.
 
         Raises `TooManyRuns`, `Overloaded`, `AuditUnavailable` or `ThreadBusy` before anything has happened.
+        Await `Run.admitted` before anything is shown: another replica may be answering the thread.
         """
         self._leave_room(request.ref.client)
         self._audit.check()
@@ -198,19 +230,29 @@ class Runs:
     def busy(self, ref: ThreadRef) -> bool:
         return ref.key in self._busy
 
-    @contextmanager
-    def holding(self, ref: ThreadRef) -> Iterator[None]:
-        """Keep the thread from answering meanwhile. Raises `ThreadBusy` where it is answering."""
+    async def answering(self, ref: ThreadRef) -> bool:
+        """Whether a run of this or of another replica is answering the thread."""
+        return self.busy(ref) or await self._locks.taken(ref.key)
+
+    @asynccontextmanager
+    async def holding(self, ref: ThreadRef) -> AsyncIterator[None]:
+        """Keep the thread from answering meanwhile, on every replica. Raises `ThreadBusy` where it is answering."""
         self._take(ref)
         try:
+            await self._take_everywhere(ref)
             yield
         finally:
+            await self._locks.release(ref.key)
             self._busy.discard(ref.key)
 
     def _take(self, ref: ThreadRef) -> None:
         if ref.key in self._busy:
-            raise ThreadBusy("This thread is still answering. Wait for it to end, or stop it, then try again.")
+            raise ThreadBusy(BUSY)
         self._busy.add(ref.key)
+
+    async def _take_everywhere(self, ref: ThreadRef) -> None:
+        if not await self._locks.take(ref.key):
+            raise ThreadBusy(BUSY)
 
     async def close(self) -> None:
         """End every run under way with a terminal event, and take no new ones."""
@@ -221,17 +263,27 @@ class Runs:
         if runs:
             # Bounded: a store that hangs must not keep the process from ending.
             await asyncio.wait([run.task for run in runs if run.task is not None], timeout=CLOSING_S)
+        for run in runs:
+            self._end(run, SHUTDOWN)
 
     async def _drive(self, run: Run) -> None:
+        try:
+            terminal = await self._within_the_deadline(run)
+            if not run.refused:
+                terminal = await self._recorded(run, terminal)
+        finally:
+            await self._locks.release(run.request.ref.key)
+        self._end(run, terminal)
+
+    async def _within_the_deadline(self, run: Run) -> Terminal:
         assert run.work is not None
         # A timer outside the work: deadline, stop and shutdown end a run in one and the same way.
         deadline = asyncio.get_running_loop().call_later(self._deadline_s, run.stop, "deadline")
         try:
             await asyncio.wait([run.work])
-            terminal = await self._outcome(run, run.work)
+            return await self._outcome(run, run.work)
         finally:
             deadline.cancel()
-        self._end(run, await self._recorded(run, terminal))
 
     async def _outcome(self, run: Run, work: asyncio.Task[Done]) -> Terminal:
         try:
@@ -254,8 +306,18 @@ class Runs:
             return failed
         return terminal
 
+    async def _admit(self, run: Run) -> None:
+        try:
+            await self._take_everywhere(run.request.ref)
+        except GatehouseError as refused:
+            run.let_in(refused)
+            raise
+        run.let_in()
+
     async def _ended_early(self, run: Run, failed: Failed) -> Terminal:
         """What is stored decides: where the run's turn stands, the stop or the fault came too late to matter."""
+        if run.refused:
+            return failed  # it never had the thread, which is another replica's to write
         try:
             turns = (await self._history.state(run.request.ref))["turns"]
         except Exception:
@@ -288,9 +350,11 @@ class Runs:
         if self._active.pop(run.run_id, None) is None:
             return
         self._busy.discard(run.request.ref.key)
+        run.let_in()
         run.transcript.tell(terminal)
 
     async def _answer(self, run: Run) -> Done:
+        await self._admit(run)
         request, deps = run.request, run.deps
         await self._audit.begin(record_of(run, LOST, self._installation))
         config: RunnableConfig = {**config_of(request.ref), "recursion_limit": recursion_limit(deps.limits)}

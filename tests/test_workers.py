@@ -1,0 +1,112 @@
+"""Several server processes on one port, as processes: started, replaced, stopped."""
+
+import multiprocessing
+import os
+import signal
+import socket
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from service import workers
+from service.errors import OperatorError
+from service.settings import Settings
+from service.workers import Workers, listen
+
+
+def lives(shared: socket.socket) -> None:
+    """A worker that answers nothing and ends at SIGTERM. Each start leaves its process id in the folder."""
+    folder = Path(os.environ["WORKERS_TEST"])
+    (folder / str(os.getpid())).touch()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    assert shared.fileno() >= 0
+    time.sleep(60)
+
+
+def fails(shared: socket.socket) -> None:  # noqa: ARG001 - what a worker is called with
+    sys.exit(3)
+
+
+def parent(port: int) -> None:
+    with listen("127.0.0.1", port) as shared:
+        workers.YOUNG_S = 0.0
+        Workers(lives, shared, 2).run()
+
+
+def started(folder: Path, count: int) -> set[int]:
+    for _ in range(600):
+        pids = {int(file.name) for file in folder.iterdir()}
+        if len(pids) >= count:
+            return pids
+        time.sleep(0.05)
+    raise AssertionError(f"{count} workers did not start")
+
+
+def is_alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+@pytest.mark.slow
+def test_a_worker_that_dies_is_replaced_and_a_signal_stops_them_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WORKERS_TEST", str(tmp_path))
+    process = multiprocessing.get_context("spawn").Process(target=parent, args=(0,))
+    process.start()
+    try:
+        first, second = started(tmp_path, 2)
+        os.kill(first, signal.SIGKILL)
+        pids = started(tmp_path, 3)
+        assert is_alive(second)
+        process.terminate()
+        process.join(30)
+        assert process.exitcode == 0
+        assert not [pid for pid in pids if is_alive(pid)]
+    finally:
+        process.kill()
+        process.join()
+
+
+@pytest.mark.slow
+def test_workers_that_end_while_starting_are_not_started_for_ever() -> None:
+    kept = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        with listen("127.0.0.1", 0) as shared, pytest.raises(OperatorError, match="while it was starting"):
+            Workers(fails, shared, 2).run()
+    finally:
+        for number, handler in kept.items():
+            signal.signal(number, handler)
+
+
+def test_a_port_that_is_taken_says_what_to_do() -> None:
+    with listen("127.0.0.1", 0) as taken:
+        taken.listen()
+        with pytest.raises(OperatorError, match="PORT="):
+            listen("127.0.0.1", taken.getsockname()[1])
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ({"WORKERS": 2}, "MILVUS_URI"),
+        ({"WORKERS": 2, "DATABASE_URL": "postgresql://h/x"}, "MILVUS_URI"),
+        ({"WORKERS": 2, "MILVUS_URI": "http://127.0.0.1:19530"}, "DATABASE_URL"),
+        ({"DATABASE_URL": "mysql://h/x"}, "postgresql://"),
+        ({"WORKERS": 0}, "greater than or equal to 1"),
+    ],
+)
+def test_what_several_processes_cannot_share_is_refused_with_the_way_out(given: dict[str, object], says: str) -> None:
+    with pytest.raises(ValueError, match=says):
+        Settings.model_validate(given)
+
+
+def test_several_processes_with_what_they_share_are_admitted() -> None:
+    shared = {"MILVUS_URI": "http://127.0.0.1:19530", "DATABASE_URL": "postgresql://owner:s3cret@h/x"}
+    chosen = Settings.model_validate({"WORKERS": 2, **shared})
+    assert chosen.WORKERS == 2
+    assert "s3cret" not in repr(chosen)
