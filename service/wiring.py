@@ -33,6 +33,7 @@ from service.llm.claude import Claude
 from service.llm.fallback import WithFallback
 from service.llm.quote import Quote
 from service.model import ComponentState
+from service.observing import open_observers
 from service.ports import AnswerModel, AuditSink, RateLimiter, Reranker, WebSearch
 from service.rerank.choose import load_reranker
 from service.rerank.shipped import NAME as SHIPPED
@@ -127,6 +128,7 @@ async def open_gatehouse(settings: Settings, progress: Progress, site: Path | No
         model_for_run = await choose_model(settings, Quote(scorer), stack)
         graph = build_graph(threads.checkpointer)
         history = History(graph, threads.checkpointer, threads.listing, threads.locks)
+        observers = await open_observers()
         runs = Runs(
             graph,
             history,
@@ -134,6 +136,7 @@ async def open_gatehouse(settings: Settings, progress: Progress, site: Path | No
             model_for_run,
             audit=audit,
             installation=installation_of(settings, services.limits, store.embedder.identity, reranker, scorer),
+            observers=observers,
             deadline_s=settings.RUN_DEADLINE_S,
             max_runs=settings.MAX_RUNS,
             max_runs_per_client=settings.MAX_RUNS_PER_CLIENT,

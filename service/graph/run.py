@@ -5,7 +5,7 @@ The order of the end is fixed: checkpoint, list of threads, audit record, lock r
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import InitVar, dataclass, field
 from datetime import UTC, datetime
@@ -31,8 +31,8 @@ from service.graph.routing import recursion_limit
 from service.graph.state import Deps, Services, request_state
 from service.graph.transcript import Transcript
 from service.model import Delivery, Turn, warnings_of
-from service.ports import AnswerModel, AuditSink
-from service.record import InstallationRecord, StoppedBy
+from service.ports import AnswerModel, AuditSink, RunObserver
+from service.record import InstallationRecord, RunRecord, StoppedBy
 from service.skills.skill import NO_SKILL, Skill
 from service.threads import ThreadRef, new_run_id
 
@@ -90,6 +90,7 @@ class Run:
     admission: asyncio.Future[GatehouseError | None] = field(init=False)
     stopped_by: StoppedBy = ""
     storing: bool = False
+    record: RunRecord | None = None
 
     def __post_init__(self, services: Services, model: AnswerModel) -> None:
         self.transcript = Transcript(self._tell)
@@ -164,6 +165,7 @@ class Runs:
         *,
         audit: AuditSink,
         installation: InstallationRecord,
+        observers: Sequence[RunObserver] = (),
         deadline_s: float,
         max_runs: int,
         max_runs_per_client: int,
@@ -175,6 +177,7 @@ class Runs:
         self._model_for_run = model_for_run
         self._audit = audit
         self._installation = installation
+        self._observers = observers
         self._deadline_s = deadline_s
         self._max_runs = max_runs
         self._max_runs_per_client = max_runs_per_client
@@ -274,6 +277,7 @@ class Runs:
         finally:
             await self._locks.release(run.request.ref.key)
         self._end(run, terminal)
+        self._observed(run)
 
     async def _within_the_deadline(self, run: Run) -> Terminal:
         assert run.work is not None
@@ -297,14 +301,25 @@ class Runs:
 
     async def _recorded(self, run: Run, terminal: Terminal) -> Terminal:
         """Write the run's record. Where it cannot be written the run ends in that error, and the record is held."""
-        record = record_of(run, terminal, self._installation)
+        run.record = record_of(run, terminal, self._installation)
         try:
-            await self._audit.append("run", record)
+            await self._audit.append("run", run.record)
         except AuditUnavailable as error:
             failed = as_failed(error)
-            self._audit.hold("run", {**record, "ending": ending_of(failed, run.stopped_by)})
+            run.record = {**run.record, "ending": ending_of(failed, run.stopped_by)}
+            self._audit.hold("run", run.record)
             return failed
         return terminal
+
+    def _observed(self, run: Run) -> None:
+        """Show the run's record to whoever watches. A fault of theirs is none of the run's."""
+        if run.record is None:
+            return
+        for observer in self._observers:
+            try:
+                observer.ended(run.record)
+            except Exception:
+                logger.exception("run not observed run_id=%s by=%s", run.run_id, type(observer).__name__)
 
     async def _admit(self, run: Run) -> None:
         try:
