@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from itertools import product
 
 from evals.house import House
-from evals.metrics import auc
 from evals.seed import Question, answerable, unanswerable
 from service.llm.quote import Thresholds
 
@@ -13,19 +12,15 @@ FALSE_ANSWERS = 0.05
 FALSE_REFUSALS = 0.05
 """Share of the answerable questions that may be refused outright; the others between are `partial`."""
 
-SHARES = (1.0, 0.9, 0.8, 0.7, 0.6, 0.5)
-
 
 async def fitted(house: House, questions: Sequence[Question]) -> Thresholds:
-    """`score_share` by AUC; then both thresholds by the shares above; then what is quoted, by facts stated."""
-    evidence = {share: await best_evidence(house, questions, share) for share in SHARES}
-    share = max(SHARES, key=lambda share: auc(*evidence[share]))
-    right, wrong = (sorted(part) for part in evidence[share])
+    """Both thresholds by the shares above; then what is quoted, by facts stated."""
+    right, wrong = (sorted(part) for part in await best_evidence(house, questions))
     relevant = right[int(FALSE_REFUSALS * len(right))] - 1e-4
     answers = max(relevant, sorted(wrong, reverse=True)[int(FALSE_ANSWERS * len(wrong))] + 1e-4)
     best, best_value = Thresholds(), -1
     for quotes, margin in product((1, 2, 3), (0.05, 0.1, 0.2, 0.3)):
-        at = Thresholds(round(relevant, 3), round(answers, 3), quotes, margin, share)
+        at = Thresholds(round(relevant, 3), round(answers, 3), quotes, margin)
         results = [await house.run(question, at) for question in questions]
         value = sum(r.states_facts and not r.states_forbidden for r in answerable(results)) - sum(
             r.status == "answered" for r in unanswerable(results)
@@ -36,10 +31,10 @@ async def fitted(house: House, questions: Sequence[Question]) -> Thresholds:
     return best
 
 
-async def best_evidence(house: House, questions: Sequence[Question], share: float) -> tuple[list[float], list[float]]:
+async def best_evidence(house: House, questions: Sequence[Question]) -> tuple[list[float], list[float]]:
     """The best evidence among what is graded, for each answerable question and for each unanswerable one."""
     found: tuple[list[float], list[float]] = ([], [])
     for question in questions:
-        best = await house.best_evidence(question, share)
+        best = await house.best_evidence(question)
         found[0 if question.status == "answered" else 1].append(best)
     return found

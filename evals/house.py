@@ -82,9 +82,9 @@ class House:
         terminal: Terminal = [told.event async for told in run.events()][-1]  # type: ignore[assignment]
         return await self._result(question, terminal, time.perf_counter() - began)
 
-    async def best_evidence(self, question: Question, score_share: float) -> float:
+    async def best_evidence(self, question: Question) -> float:
         """The best evidence among the passages that the first pass of a run grades; 0 where rules rule all out."""
-        model = Quote(self.scorer, Thresholds(relevant=0.0, score_share=score_share))
+        model = Quote(self.scorer, Thresholds(relevant=0.0))
         asked = await model.condense(turns_of(question), question.question, Usage())
         limit = self.settings.RETRIEVE_K
         found = await self._services.knowledge.search(asked, limit=limit, scope=Scope())

@@ -10,10 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from service.model import Candidate, Passage, Turn
-from service.sample import SAMPLE
 
 HERE = Path(__file__).parent
-RULEBOOK, NOTES = (source.folder for source in SAMPLE)
 QUESTIONS = HERE / "golden" / "seed.jsonl"
 
 

@@ -4,7 +4,6 @@ python -m evals.train_embedder DIR --out service/trained
 """
 
 import random
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +16,8 @@ from torch.nn.functional import cross_entropy, normalize
 
 from evals.obliqa import Asked, Rule, load_asked, load_rules, two_thirds
 from evals.train_bm25 import Bm25
-from evals.train_low_rank import Checkpoint, adapt, falling, save_adapter
+from evals.train_loop import descend
+from evals.train_low_rank import adapt, falling, save_adapter
 from service.knowledge.embed import packaged_model
 
 if TYPE_CHECKING:
@@ -95,26 +95,14 @@ def embedded(model: "SentenceTransformer", texts: Sequence[str]) -> torch.Tensor
 
 def train(model: "SentenceTransformer", pairs: Sequence[Pair], texts: Sequence[str], state: Path) -> None:
     """`texts`: one per passage index. Goes on from `state` when a run was stopped."""
-    optimizer = torch.optim.AdamW([p for p in model.parameters() if p.requires_grad], lr=PEAK, weight_decay=0.01)
-    checkpoint = Checkpoint(state, model, optimizer)
     batches = schedule(pairs, EPOCHS)
-    done = checkpoint.load()
-    began, total = time.perf_counter(), 0.0
-    for step in range(done, len(batches)):
-        for group in optimizer.param_groups:
-            group["lr"] = falling(PEAK, step, len(batches), WARMUP)
-        loss = loss_of(model, batches[step], texts)
-        optimizer.zero_grad()
-        torch.autograd.backward(loss)
-        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        optimizer.step()
-        total += loss.item()
-        if (step + 1) % 5 == 0:
-            spent = time.perf_counter() - began
-            typer.echo(f"{step + 1}/{len(batches)} loss {total / 5:.3f} {spent / (step + 1 - done):.2f} s a step")
-            total = 0.0
-        if (step + 1) % 20 == 0 or step + 1 == len(batches):
-            checkpoint.save(step + 1)
+    descend(
+        model,
+        state,
+        steps=len(batches),
+        loss_at=lambda step: loss_of(model, batches[step], texts),
+        rate_at=lambda step: falling(PEAK, step, len(batches), WARMUP),
+    )
 
 
 def without_dropout(model: nn.Module) -> None:

@@ -7,7 +7,6 @@ answerable question and twins of it that the same passage does not answer; and b
 The loss is a softmax over each group plus a pointwise one, so that a score means something by itself.
 """
 
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,7 +25,8 @@ from evals.train_candidates import passage_vectors
 from evals.train_embedder import without_dropout
 from evals.train_groups import SEED, Group, Groups, examples_of, sample_groups
 from evals.train_lessons import LessonPairs, load_lessons
-from evals.train_low_rank import Checkpoint, adapt, falling, save_adapter
+from evals.train_loop import descend
+from evals.train_low_rank import adapt, falling, save_adapter
 from service.knowledge.embed import packaged_model
 
 RANK, SCALE, FIRST_LAYER = 32, 2.0, 1
@@ -78,29 +78,6 @@ def scores_of(model: nn.Module, tokenizer: Any, pairs: Sequence[tuple[str, str]]
 def rate_at(step: int, steps: int) -> float:
     slow = falling(PEAK, min(step, COOLDOWN), SLOW, WARMUP)
     return slow * max(0.0, min(1.0, (steps - step) / max(1, steps - COOLDOWN)))
-
-
-def train(model: nn.Module, tokenizer: Any, groups: Groups, state: Path, steps: int) -> None:
-    """Goes on from `state` when a run was stopped."""
-    optimizer = torch.optim.AdamW([p for p in model.parameters() if p.requires_grad], lr=PEAK, weight_decay=0.01)
-    checkpoint = Checkpoint(state, model, optimizer)
-    done = checkpoint.load()
-    began, total = time.perf_counter(), 0.0
-    for step in range(done, steps):
-        for group in optimizer.param_groups:
-            group["lr"] = rate_at(step, steps)
-        loss = loss_of(model, tokenizer, groups.of(step))
-        optimizer.zero_grad()
-        torch.autograd.backward(loss)
-        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        optimizer.step()
-        total += loss.item()
-        if (step + 1) % 20 == 0:
-            spent = time.perf_counter() - began
-            typer.echo(f"{step + 1}/{steps} loss {total / 20:.3f} {spent / (step + 1 - done):.2f} s a step")
-            total = 0.0
-        if (step + 1) % 50 == 0 or step + 1 == steps:
-            checkpoint.save(step + 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +137,13 @@ def main(
     model, tokenizer = new_model(threads)
     samples = sample_groups(NEAR_MISS, lambda text: len(tokenizer(text)["input_ids"]), 256)
     groups = Groups(data.rules, examples, samples, LessonPairs(load_lessons()))
-    train(model, tokenizer, groups, cache / "reranker.pt", steps)
+    descend(
+        model,
+        cache / "reranker.pt",
+        steps=steps,
+        loss_at=lambda step: loss_of(model, tokenizer, groups.of(step)),
+        rate_at=lambda step: rate_at(step, steps),
+    )
     typer.echo(save_adapter(model, SCALE, reranker))
     train_calibrate.main(reranker, embedder, threads)
 

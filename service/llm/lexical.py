@@ -29,6 +29,12 @@ POINTER_LIST = "it its they them their this that these those there such same one
 POINTERS = frozenset(POINTER_LIST.split())
 
 MARKER_LIKE = re.compile(r"\[\[\d+\]\]")
+DATELINE = re.compile(
+    r"(?:version [\w.]+ )?(?:this )?(?:page )?(?:was )?(?:first |last )?(?:updated|reviewed|published)\b[^.]{0,40}"
+    r"(?:19|20)\d\d\.?$",
+    re.IGNORECASE,
+)
+DATING_WORDS = frozenset({"updated", "update", "reviewed", "published", "page", "current", "version"})
 ITEM = re.compile(r"\((?:[a-z]{1,4}|\d{1,2})\)\s")
 TOPIC_WORDS = 8
 ADDED_WORDS = 6
@@ -57,6 +63,25 @@ def coverage(question: str, text: str) -> float:
 def is_vague(question: str) -> bool:
     """Whether a question has fewer than two terms that carry meaning."""
     return len(set(terms(question))) < 2
+
+
+def is_brief(question: str) -> bool:
+    """Whether a question has so few terms, at most two, that a passage on its subject must hold one of them.
+
+    A cross-encoder that is given two words alone finds something near to anything, nonsense included.
+    """
+    return len(set(terms(question))) <= 2
+
+
+def unquotable(question: str, text: str) -> bool:
+    """Whether a piece of a source is no answer, however it scores.
+
+    What looks like one of our markers would cite another source once it is quoted. A line that dates its page says
+    something only to a question about that.
+    """
+    if MARKER_LIKE.search(text):
+        return True
+    return DATELINE.match(text) is not None and not set(words(question)) & DATING_WORDS
 
 
 def names(question: str) -> set[str]:
@@ -126,14 +151,20 @@ def units(text: str) -> list[tuple[int, int]]:
             found[-1] = (found[-1][0], end)
         else:
             found.append((start, end))
-    if len(found) > 1 and found[-1][1] - found[-1][0] < UNIT_MIN and found[-1][1] - found[-2][0] <= UNIT_MAX:
+    if len(found) > 1 and found[-1][1] - found[-1][0] < UNIT_MIN and may_join(text, found[-2], found[-1]):
         found[-2:] = [(found[-2][0], found[-1][1])]
     return found
 
 
+def may_join(text: str, unit: tuple[int, int], following: tuple[int, int]) -> bool:
+    """Whether two neighbours are short enough for one unit, and neither only dates the page."""
+    dated = any(DATELINE.match(text[start:end].strip()) for start, end in (unit, following))
+    return following[1] - unit[0] <= UNIT_MAX and not dated
+
+
 def joins(text: str, unit: tuple[int, int], following: tuple[int, int]) -> bool:
     said = text[unit[0] : unit[1]].rstrip()
-    if following[1] - unit[0] > UNIT_MAX:
+    if not may_join(text, unit, following):
         return False
     goes_on = said.endswith((":", "—", ";", ",", " and", " or"))
     is_item = ITEM.match(text, following[0]) is not None

@@ -24,15 +24,13 @@ class Thresholds:
 
     Set on the development half of the sample questions (`python -m evals seed --fit`): `answers` so that at most one
     unanswerable question in twenty is answered. `python -m evals seed` prints what they do on the other half. `quotes`
-    is the most units in an answer, `margin` how far behind the best passage another may be, `score_share` the scorer's
-    weight against the share of the question's terms that are covered.
+    is the most units in an answer, `margin` how far behind the best passage another may be.
     """
 
     relevant: float = 0.082
     answers: float = 0.433
     quotes: int = 3
     margin: float = 0.2
-    score_share: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +76,7 @@ class Quote:
         absent = lexical.names(question) - set(lexical.words(text))
         if absent:
             return Grade("fail", f"does not name {', '.join(sorted(absent))}")
-        if lexical.is_vague(question) and not lexical.coverage(question, text):
+        if lexical.is_brief(question) and not lexical.coverage(question, text):
             return Grade("fail", "shares no word with a question that names nothing else")
         wrong = mismatch(question, text)
         if wrong:
@@ -144,8 +142,7 @@ class Quote:
         found: dict[int, Unit] = {}
         for (source, start, end), score in zip(cut, await self.evidence(question, texts), strict=True):
             text = source.passage.text[start:end]
-            # What looks like one of our markers would cite another source once it is quoted.
-            if not lexical.MARKER_LIKE.search(text) and (source.n not in found or score > found[source.n].evidence):
+            if not lexical.unquotable(question, text) and (source.n not in found or score > found[source.n].evidence):
                 found[source.n] = Unit(source, start, text, score)
         return [found[source.n] for source in sources if source.n in found]
 
@@ -155,11 +152,11 @@ class Quote:
         return [source for score, source in ranked if score >= ranked[0][0] - self._at.margin]
 
     async def evidence(self, question: str, texts: Sequence[str]) -> list[float]:
-        """How far each text speaks to the question, 0..1: the scorer's view and the share of terms covered, weighed."""
-        share = self._at.score_share
-        scores = await self._scorer.scores(question, texts)
-        covered = [lexical.coverage(question, text) for text in texts]
-        return [share * score + (1 - share) * terms for score, terms in zip(scores, covered, strict=True)]
+        """How far each text speaks to the question, 0..1, calibrated: the share of such pairs in which it answers.
+
+        The share of the question's terms that a text covers was weighed in as well; every weight but 0 refused worse.
+        """
+        return await self._scorer.scores(question, texts)
 
     def state(self) -> ComponentState:
         return ComponentState("model", True, f"quote (verbatim sentences only), scored by {self._scorer.name}")

@@ -4,9 +4,11 @@ torch's thread count is one number for the whole process: the last `load` wins, 
 """
 
 import asyncio
+import hashlib
 import math
 import threading
-from collections.abc import Sequence
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Self
 from weakref import WeakKeyDictionary
 
@@ -18,10 +20,15 @@ if TYPE_CHECKING:
     from sentence_transformers import CrossEncoder
 
 BATCH_SIZE = 8
+REMEMBERED = 4096
+"""Scores kept for pairs that are asked for again: Quote grades, picks and judges over the same passages."""
 
 
 class CrossEncoderReranker:
-    """A sentence-transformers `CrossEncoder` with one output. At most `max_concurrent` calls compute at a time."""
+    """A sentence-transformers `CrossEncoder` with one output. At most `max_concurrent` calls compute at a time.
+
+    The latest `REMEMBERED` scores are kept, under a digest of their pair, so that none is computed twice in a run.
+    """
 
     def __init__(self, model: "CrossEncoder", name: str, *, max_concurrent: int) -> None:
         if model.num_labels != 1:
@@ -33,6 +40,7 @@ class CrossEncoderReranker:
         self._max_concurrent = max_concurrent
         # asyncio's semaphores belong to one event loop each, and a process may run several one after another.
         self._slots: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = WeakKeyDictionary()
+        self._remembered: OrderedDict[bytes, float] = OrderedDict()
         self.name = name
         self.sha256 = sha256_of_parameters(model)
 
@@ -46,8 +54,15 @@ class CrossEncoderReranker:
 
     async def scores(self, query: str, texts: Sequence[str]) -> list[float]:
         """Return one score per text: sigmoid, 0..1, higher is better, in the order given."""
-        if not texts:
-            return []
+        pairs = [pair_digest(query, text) for text in texts]
+        known = {pair: self._remembered[pair] for pair in pairs if pair in self._remembered}
+        new = {pair: text for pair, text in zip(pairs, texts, strict=True) if pair not in known}
+        if new:
+            known.update(zip(new, await self._computed(query, list(new.values())), strict=True))
+        self._remember(known)
+        return [known[pair] for pair in pairs]
+
+    async def _computed(self, query: str, texts: Sequence[str]) -> list[float]:
         slot = self._slot()
         await slot.acquire()
         stop = threading.Event()
@@ -58,6 +73,13 @@ class CrossEncoderReranker:
             return await asyncio.shield(work)
         finally:
             stop.set()
+
+    def _remember(self, scores: Mapping[bytes, float]) -> None:
+        for pair, score in scores.items():
+            self._remembered[pair] = score
+            self._remembered.move_to_end(pair)
+        while len(self._remembered) > REMEMBERED:
+            self._remembered.popitem(last=False)
 
     def state(self) -> ComponentState:
         return ComponentState(name="reranker", ok=True, detail=f"{self.name} sha256:{self.sha256[:12]}")
@@ -93,6 +115,11 @@ class CrossEncoderReranker:
         if not all(math.isfinite(score) for score in scores):
             raise ModelFilesError(f"The reranker {self.name!r} gives scores that are no numbers: choose another model.")
         return scores
+
+
+def pair_digest(query: str, text: str) -> bytes:
+    """Return a digest of the pair, 16 bytes: what is remembered holds nobody's question."""
+    return hashlib.blake2b(f"{len(query)}:{query}{text}".encode("utf-8", "surrogatepass"), digest_size=16).digest()
 
 
 def _cross_encoder(model: str, local_files_only: bool) -> "CrossEncoder":

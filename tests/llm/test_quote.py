@@ -41,14 +41,14 @@ async def test_it_abstains_when_all_that_could_be_quoted_looks_like_a_marker_of_
 
 async def test_a_passage_far_behind_the_best_one_is_not_quoted() -> None:
     scorer = FixedReranker(lambda _, text: 0.9 if "five years" in text else 0.1)
-    near, far = Thresholds(margin=1.0, score_share=1.0), Thresholds(margin=0.5, score_share=1.0)
+    near, far = Thresholds(margin=1.0), Thresholds(margin=0.5)
     assert "[[1]]" in await written(Quote(scorer, near), "How long must a firm keep the record?")
     assert "[[1]]" not in await written(Quote(scorer, far), "How long must a firm keep the record?")
 
 
 async def test_its_answers_gate_reads_the_quoted_passage_and_not_what_stands_beside_it() -> None:
     scorer = FixedReranker(lambda _, text: 0.9 if "five years" in text else 0.1)
-    quote = Quote(scorer, Thresholds(answers=0.5, score_share=1.0))
+    quote = Quote(scorer, Thresholds(answers=0.5))
     assert (
         await quote.judge_answers("How long must the record be kept?", "“…” [[4]]", RULES, Usage())
     ).result == "pass"
@@ -65,6 +65,31 @@ async def test_a_question_that_names_nothing_is_not_answered_however_high_the_sc
     quote = quoting(score=1.0)
     assert [g.result for g in await quote.grade(question, [RULES[0].passage], Usage())] == ["fail"]
     assert (await quote.judge_answers(question, "“…” [[1]]", RULES, Usage())).result == "fail"
+
+
+@pytest.mark.parametrize("question", ["purple elephants", "zebra umbrella?", "what about the walrus"])
+async def test_two_words_that_stand_in_no_passage_find_none_however_high_the_score(question: str) -> None:
+    [grade] = await quoting(score=1.0).grade(question, [RULES[1].passage], Usage())
+    assert grade.result == "fail"
+
+
+async def test_a_paraphrase_that_shares_no_word_is_left_to_the_score() -> None:
+    question = "When may papers about past trades be thrown away?"
+    [grade] = await quoting(score=1.0).grade(question, [RULES[1].passage], Usage())
+    assert grade.result == "pass"
+
+
+DATED = "Page last updated 17 October 2031."
+
+
+@pytest.mark.parametrize(
+    ("question", "quoted"), [("How long must a firm keep the record?", False), ("When was this page updated?", True)]
+)
+async def test_the_line_that_dates_a_page_is_quoted_only_to_a_question_about_it(question: str, quoted: bool) -> None:
+    scorer = FixedReranker(lambda _, text: 0.9 if "2031" in text else 0.5)
+    rule = "The record must be kept by the firm for five years after the day on which it was made."
+    answer = await written(Quote(scorer), question, [Source(1, passage(1, f"{rule}\n{DATED}"), 0.9)])
+    assert (DATED in answer) is quoted
 
 
 async def test_a_single_word_finds_its_passages_but_no_answer() -> None:

@@ -9,12 +9,14 @@ import pytest
 
 from service.errors import ModelFilesError
 from service.ports import Reranker
+from service.rerank import cross_encoder
 from service.rerank.choose import load_reranker
 from service.rerank.cross_encoder import BATCH_SIZE, CrossEncoderReranker
 
 pytestmark = pytest.mark.slow
 
 WORDS = ["client", "money", "is", "held", "apart", "zebra", "rule", "a", "the", "of"]
+FORTY = [f"client money {n}" for n in range(40)]
 VOCABULARY = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS]
 
 
@@ -79,7 +81,8 @@ class Gate:
 async def test_each_text_has_the_score_it_has_alone_in_the_order_given(reranker: CrossEncoderReranker) -> None:
     texts = ["zebra", "client money is held apart " * 8, "a rule of the client", "money"] * 5
     scores = await reranker.scores("client money", texts)
-    alone = [(await reranker.scores("client money", [text]))[0] for text in texts[:4]]
+    fresh = CrossEncoderReranker(reranker._model, "one that remembers nothing", max_concurrent=1)
+    alone = [(await fresh.scores("client money", [text]))[0] for text in texts[:4]]
     assert scores == pytest.approx(alone * 5, abs=1e-5)
     assert len({round(score, 6) for score in alone}) == 4
 
@@ -114,7 +117,7 @@ async def test_the_event_loop_runs_on_during_a_rerank_of_40_texts(
     reranker: CrossEncoderReranker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     gate = Gate(reranker, monkeypatch)
-    ranking = asyncio.create_task(reranker.scores("money", ["client money"] * 40))
+    ranking = asyncio.create_task(reranker.scores("money", FORTY))
     for _ in range(5):
         await gate.batch_begun()
         gate.let_go(1)  # only a running event loop comes here while the batch waits
@@ -127,7 +130,7 @@ async def test_a_cancelled_rerank_ends_its_thread_within_a_batch(
     reranker: CrossEncoderReranker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     gate = Gate(reranker, monkeypatch)
-    ranking = asyncio.create_task(reranker.scores("money", ["client money"] * 40))
+    ranking = asyncio.create_task(reranker.scores("money", FORTY))
     await gate.batch_begun()
     ranking.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -194,3 +197,42 @@ def test_a_model_that_cannot_be_had_is_replaced_and_named(model: str) -> None:
 
 def test_a_folder_is_chosen_by_its_path(folder: Path) -> None:
     assert load_reranker(str(folder), base=Path("never-read"), threads=1, max_concurrent=1).name == "tiny-ranker"
+
+
+async def test_a_pair_is_computed_once_however_often_it_is_asked_for(
+    reranker: CrossEncoderReranker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gate = Gate(reranker, monkeypatch)
+    gate.let_go(3)
+    first = await reranker.scores("client money", ["a rule", "zebra", "a rule"])
+    again = await reranker.scores("client money", ["zebra", "a rule", "of the client"])
+    other = await reranker.scores("zebra", ["a rule"])
+    assert (first[0], again[:2]) == (first[2], [first[1], first[0]])
+    assert other != first[:1]
+    assert gate.sizes == [2, 1, 1]
+
+
+async def test_only_so_many_scores_are_kept_and_the_latest_asked_for_stay(
+    reranker: CrossEncoderReranker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cross_encoder, "REMEMBERED", 2)
+    gate = Gate(reranker, monkeypatch)
+    gate.let_go(9)
+    for texts in (["a rule", "zebra"], ["a rule"], ["money"], ["a rule"], ["zebra"]):
+        await reranker.scores("client", texts)
+    assert gate.sizes == [2, 1, 1]
+
+
+async def test_a_stopped_call_leaves_no_score_behind(
+    reranker: CrossEncoderReranker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    texts = ["zebra " * n for n in range(1, BATCH_SIZE + 2)]
+    whole = await CrossEncoderReranker(reranker._model, "twin", max_concurrent=1).scores("client", texts)
+    gate = Gate(reranker, monkeypatch)
+    asking = asyncio.create_task(reranker.scores("client", texts))
+    await gate.batch_begun()
+    asking.cancel()
+    gate.let_go(4)
+    with pytest.raises(asyncio.CancelledError):
+        await asking
+    assert await reranker.scores("client", texts) == pytest.approx(whole, abs=1e-5)
