@@ -26,7 +26,7 @@ from service.skill_commands import report_skills
 from service.workers import Workers, leave_with_the_parent, listen
 
 if TYPE_CHECKING:
-    from service.wiring import Store
+    from service.store import Store
 
 app = typer.Typer(
     no_args_is_help=True, add_completion=False, help="Gated, cited answers from a curated knowledge base."
@@ -162,7 +162,7 @@ def ingest(
     log_to_stderr(logging.WARNING)
 
     async def work() -> None:
-        from service.wiring import open_store
+        from service.store import open_store
 
         async with open_store(load_settings(), progress) as store:
             chosen: Kind = "official" if kind == "official" else "reference"

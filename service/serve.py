@@ -14,7 +14,7 @@ from fastapi import FastAPI
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from service.errors import OperatorError
-from service.graph.run import Runs
+from service.graph.runs import Runs
 
 SERVER_NOTE = "server.json"
 MAX_PARTIAL_HEAD_BYTES = 32_768  # of a head that comes in pieces; api/door.py limits the whole

@@ -12,7 +12,8 @@ from service.api.present import Presenter
 from service.audit.off import NoAudit
 from service.graph.build import build_graph
 from service.graph.history import History
-from service.graph.run import Request, Runs
+from service.graph.run import Request
+from service.graph.runs import Runs
 from service.graph.state import Limits, Services
 from service.links import Links
 from service.model import Delivery

@@ -13,8 +13,9 @@ from service.graph.run import Request
 from service.record import RecordedRun
 from service.sample import SAMPLE
 from service.settings import Settings
+from service.store import open_store, storage_state
 from service.threads import ThreadRef
-from service.wiring import Gatehouse, open_gatehouse, open_store, storage_state
+from service.wiring import Gatehouse, open_gatehouse
 from tests.wire import Frame, assert_grammar, of
 
 pytestmark = pytest.mark.slow
