@@ -2,7 +2,7 @@
 
 import logging
 
-from service.errors import Cancelled, DeadlineExceeded, GatehouseError, ShuttingDown
+from service.errors import AuditUnavailable, Cancelled, DeadlineExceeded, GatehouseError, ShuttingDown
 from service.graph.events import Failed
 from service.record import StoppedBy
 
@@ -17,6 +17,13 @@ CANCELLED = as_failed(Cancelled("The answer was stopped."))
 SHUTDOWN = as_failed(ShuttingDown("The service is restarting. Please ask again in a moment."))
 DEADLINE = as_failed(DeadlineExceeded("The answer took too long and was stopped. Please try again."))
 INTERNAL = as_failed(GatehouseError("Something went wrong on our side. The fault was logged under the run's id."))
+UNRECORDED = as_failed(
+    AuditUnavailable(
+        "The service is restarting, and this answer could not be recorded in time, so it does not count. Please ask "
+        "again in a moment."
+    )
+)
+"""The terminal event of a run whose record is not on disk when the process has to end."""
 LOST = Failed("lost", "The service died in the middle of this run. What was shown by then is not known.", True, 500)
 """The ending of a run that left nothing but the note of its beginning."""
 

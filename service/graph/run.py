@@ -43,6 +43,9 @@ class Run:
     admission: asyncio.Future[GatehouseError | None] = field(init=False)
     stopped_by: StoppedBy = ""
     storing: bool = False
+    recording: bool = False
+    terminal: Terminal | None = None
+    """The last event, once its record is on disk: it has still to be told."""
 
     def __post_init__(self, services: Services, model: AnswerModel) -> None:
         self.transcript = Transcript(self._tell)
@@ -100,3 +103,9 @@ class Run:
         if self.work is not None and not self.stopped_by and not self.storing:
             self.stopped_by = by
             self.work.cancel()
+
+    def cut_short(self) -> None:
+        """Go on to the run's record at once, whatever its work and its store are at. The process has to end."""
+        if self.task is not None and not self.recording:
+            self.stopped_by = self.stopped_by or "shutdown"
+            self.task.cancel()

@@ -13,7 +13,7 @@ from langchain_core.runnables import RunnableConfig
 
 from service.errors import AuditUnavailable, GatehouseError, NotFound, Overloaded, ThreadBusy, TooManyRuns
 from service.graph.build import Graph
-from service.graph.endings import INTERNAL, LOST, SHUTDOWN, STOPS, as_failed, failure_of
+from service.graph.endings import INTERNAL, LOST, STOPS, UNRECORDED, as_failed, failure_of
 from service.graph.events import Done, Failed, Started, Terminal
 from service.graph.history import History, config_of
 from service.graph.record import ending_of, record_of
@@ -27,7 +27,9 @@ from service.threads import ThreadRef, new_run_id
 
 logger = logging.getLogger(__name__)
 
-CLOSING_S = 8.0
+ENDING_S = 2.0
+"""Of `CLOSING_S`: for the work of a run to end and its thread to be read. The rest is for its record."""
+CLOSING_S = 7.5
 BUSY = "This thread is still answering. Wait for it to end, or stop it, then try again."
 
 
@@ -137,25 +139,28 @@ class Runs:
             raise ThreadBusy(BUSY)
 
     async def close(self) -> None:
-        """End every run under way with a terminal event, and take no new ones."""
+        """End every run under way with a terminal event, and take no new ones.
+
+        Bounded: a store that hangs must not keep the process from ending, nor a run from its record.
+        """
         self._closing = True
         runs = list(self._active.values())
         for run in runs:
             run.stop("shutdown")
-        if runs:
-            # Bounded: a store that hangs must not keep the process from ending.
-            await asyncio.wait([run.task for run in runs if run.task is not None], timeout=CLOSING_S)
+        if tasks := [run.task for run in runs if run.task is not None]:
+            await asyncio.wait(tasks, timeout=ENDING_S)
+            for run in runs:
+                run.cut_short()
+            await asyncio.wait(tasks, timeout=CLOSING_S - ENDING_S)
         for run in runs:
-            self._end(run, SHUTDOWN)
+            self._end(run, run.terminal or UNRECORDED)
 
     async def _drive(self, run: Run) -> None:
         try:
-            terminal = await self._within_the_deadline(run)
-            if not run.refused:
-                terminal = await self._recorded(run, terminal)
+            run.terminal = await self._recorded(run, await self._within_the_deadline(run))
         finally:
             await self._locks.release(run.request.ref.key)
-        self._end(run, terminal)
+        self._end(run, run.terminal)
 
     async def _within_the_deadline(self, run: Run) -> Terminal:
         assert run.work is not None
@@ -164,6 +169,8 @@ class Runs:
         try:
             await asyncio.wait([run.work])
             return await self._outcome(run, run.work)
+        except asyncio.CancelledError:
+            return STOPS.get(run.stopped_by, INTERNAL)  # cut short
         finally:
             deadline.cancel()
 
@@ -179,6 +186,9 @@ class Runs:
 
     async def _recorded(self, run: Run, terminal: Terminal) -> Terminal:
         """Write the run's record. Where it cannot be written the run ends in that error, and the record is held."""
+        if run.refused:
+            return terminal
+        run.recording = True
         record = record_of(run, terminal, self._installation)
         try:
             await self._audit.append("run", record)
