@@ -190,6 +190,10 @@ class RateLimiter(Protocol):
         """Count one request of the client, or refuse it; what is refused is not counted. Never raises."""
         ...
 
+    async def give_back(self, client: str) -> None:
+        """Count one admitted request of the client no longer. Never raises."""
+        ...
+
     def state(self) -> ComponentState: ...
 
 

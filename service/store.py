@@ -48,6 +48,7 @@ async def open_store(settings: Settings, progress: Progress) -> AsyncIterator[St
         knowledge = await MilvusKnowledge.open(
             settings.milvus_uri(),
             token=settings.MILVUS_TOKEN.get_secret_value(),
+            collection=settings.MILVUS_COLLECTION,
             embedder=embedder,
             timeout_s=settings.MILVUS_TIMEOUT_S,
         )

@@ -65,7 +65,8 @@ async def open_gatehouse(settings: Settings, progress: Progress, site: Path | No
         web = open_web(settings, scorer, store.snapshots, stack)
         services = Services(store.knowledge, reranker, scorer, web, store.snapshots, limits_of(settings))
         audit = await open_audit(settings, stack)
-        model_for_run = await choose_model(settings, Quote(scorer), stack)
+        quote = Quote(scorer)
+        model_for_run = await choose_model(settings, quote, stack)
         graph = build_graph(threads.checkpointer)
         history = History(graph, threads.checkpointer, threads.listing, threads.locks)
         runs = Runs(
@@ -74,7 +75,15 @@ async def open_gatehouse(settings: Settings, progress: Progress, site: Path | No
             services,
             model_for_run,
             audit=audit,
-            installation=installation_of(settings, services.limits, store.embedder.identity, reranker, scorer),
+            installation=installation_of(
+                settings,
+                services.limits,
+                store.embedder.identity,
+                reranker,
+                scorer,
+                web=web,
+                thresholds=quote.thresholds,
+            ),
             deadline_s=settings.RUN_DEADLINE_S,
             max_runs=settings.MAX_RUNS,
             max_runs_per_client=settings.MAX_RUNS_PER_CLIENT,
