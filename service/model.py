@@ -257,6 +257,25 @@ class Turn(TypedDict):
 # Usage
 
 
+@dataclass(frozen=True, slots=True)
+class ModelCall:
+    """One request to a model that was answered, in whole or in part; an HTTP retry is a request of its own.
+
+    `name` is what was asked (grade, answer, ...), `began_at` in seconds since the epoch, `stop_reason` "" where it was
+    left early.
+    """
+
+    name: str
+    model: str
+    prompt_sha256: str
+    began_at: float
+    ms: float
+    input_tokens: int
+    output_tokens: int
+    cost_usd: float
+    stop_reason: str
+
+
 @dataclass(slots=True)
 class Usage:
     """What a run's model calls cost. Counts logical calls: an HTTP retry is not a second call."""
@@ -267,6 +286,7 @@ class Usage:
     cost_usd: float = 0.0
     calls: Counter[str] = field(default_factory=Counter)
     prompts: dict[str, str] = field(default_factory=dict)
+    requests: list[ModelCall] = field(default_factory=list)
 
     def call(self, name: str, prompt_sha256: str = "") -> None:
         """Count one logical call of `name` (condense, web_query, grade, rewrite, answer, judge_grounded, ...)."""
@@ -275,10 +295,11 @@ class Usage:
         if prompt_sha256:
             self.prompts[name] = prompt_sha256
 
-    def spend(self, input_tokens: int, output_tokens: int, cost_usd: float) -> None:
-        self.input_tokens += input_tokens
-        self.output_tokens += output_tokens
-        self.cost_usd += cost_usd
+    def spend(self, request: ModelCall) -> None:
+        self.requests.append(request)
+        self.input_tokens += request.input_tokens
+        self.output_tokens += request.output_tokens
+        self.cost_usd += request.cost_usd
 
 
 @dataclass(frozen=True, slots=True)

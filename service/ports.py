@@ -16,7 +16,7 @@ from service.model import (
     Usage,
     WebStatus,
 )
-from service.record import RecordedRun, RecordKind
+from service.record import RecordedRun, RecordKind, RunRecord
 
 
 class KnowledgeBase(Protocol):
@@ -195,6 +195,14 @@ class RateLimiter(Protocol):
         ...
 
     def state(self) -> ComponentState: ...
+
+
+class RunObserver(Protocol):
+    """Watches runs from outside: metrics, traces, scores. Whatever becomes of it, the runs go on unchanged."""
+
+    def ended(self, record: RunRecord) -> None:
+        """Take note of a run that has ended, after its reader was told. Must not wait; what it raises is logged."""
+        ...
 
 
 class AuditSink(Protocol):

@@ -122,6 +122,32 @@ class CitationRecord(TypedDict):
     status: CitationStatus
 
 
+class StepRecord(TypedDict):
+    """A node as it ran: when it began, how long it took (None: the run ended before it), and what its stage told."""
+
+    node: str
+    attempt: int
+    began_at: str
+    ms: float | None
+    n_in: int | None
+    n_out: int | None
+    reason: str
+
+
+class CallRecord(TypedDict):
+    """A request to a model that was answered, in whole or in part. `stop_reason` is "" where it was left early."""
+
+    name: str
+    model: str
+    prompt_sha256: str
+    began_at: str
+    ms: float
+    input_tokens: int
+    output_tokens: int
+    cost_usd: float
+    stop_reason: str
+
+
 class EndingRecord(TypedDict):
     """How the run ended. `code` and `message` are those of the `error` event, "" where there was an answer."""
 
@@ -181,6 +207,8 @@ class RunRecord(TypedDict):
     prompts: dict[str, str]
     usage: dict[str, Any]
     timings: dict[str, float]
+    steps: list[StepRecord]
+    calls: list[CallRecord]
 
 
 class FeedbackRecord(TypedDict):

@@ -21,6 +21,7 @@ from service.links import Links
 from service.llm.quote import Quote
 from service.model import ComponentState
 from service.models import choose_model, load_the_reranker, load_the_scorer, open_web
+from service.observing import open_observers
 from service.ports import AnswerModel, AuditSink, RateLimiter
 from service.sample import SAMPLE
 from service.serve import listen_url
@@ -69,6 +70,7 @@ async def open_gatehouse(settings: Settings, progress: Progress, site: Path | No
         model_for_run = await choose_model(settings, quote, stack)
         graph = build_graph(threads.checkpointer)
         history = History(graph, threads.checkpointer, threads.listing, threads.locks)
+        observers = await open_observers()
         runs = Runs(
             graph,
             history,
@@ -84,6 +86,7 @@ async def open_gatehouse(settings: Settings, progress: Progress, site: Path | No
                 web=web,
                 thresholds=quote.thresholds,
             ),
+            observers=observers,
             deadline_s=settings.RUN_DEADLINE_S,
             max_runs=settings.MAX_RUNS,
             max_runs_per_client=settings.MAX_RUNS_PER_CLIENT,

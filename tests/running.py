@@ -1,6 +1,6 @@
 """Runs of the real graph in a test: in memory, or in SQLite where a restart is the point."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from langgraph.checkpoint.base import BaseCheckpointSaver
@@ -17,7 +17,7 @@ from service.graph.runs import Runs
 from service.graph.state import Limits, Services
 from service.links import Links
 from service.model import Delivery
-from service.ports import AnswerModel, AuditSink, ThreadLocks
+from service.ports import AnswerModel, AuditSink, RunObserver, ThreadLocks
 from service.record import InstallationRecord
 from service.skills.skill import NO_SKILL, Skill
 from service.threads import ThreadRef
@@ -60,6 +60,7 @@ class House:
         max_runs: int = 64,
         max_runs_per_client: int = 64,
         audit: AuditSink | None = None,
+        observers: Sequence[RunObserver] = (),
     ) -> None:
         saver = checkpointer or InMemorySaver()
         graph = build_graph(saver)
@@ -75,6 +76,7 @@ class House:
             model_for_run,
             audit=self.audit,
             installation=installation(services.limits),
+            observers=observers,
             deadline_s=deadline_s,
             max_runs=max_runs,
             max_runs_per_client=max_runs_per_client,

@@ -8,8 +8,9 @@ from service.graph.events import Done, Failed, Terminal
 from service.graph.run import Run
 from service.graph.state import Limits
 from service.graph.trail import by_number
-from service.model import Scope, Turn, Usage
+from service.model import ModelCall, Scope, Turn, Usage
 from service.record import (
+    CallRecord,
     CapsRecord,
     CitationRecord,
     EndingRecord,
@@ -60,6 +61,8 @@ def record_of(run: Run, terminal: Terminal, installation: InstallationRecord) ->
         "prompts": dict(deps.usage.prompts),
         "usage": usage_of(deps.usage),
         "timings": transcript.timings(),
+        "steps": transcript.steps,
+        "calls": [call_record(request) for request in deps.usage.requests],
     }
 
 
@@ -96,6 +99,21 @@ def citations_of(turn: Turn) -> list[CitationRecord]:
     return [
         {"n": c["n"], "quote": c["quote"], "support": c["support"], "status": c["status"]} for c in turn["citations"]
     ]
+
+
+def call_record(request: ModelCall) -> CallRecord:
+    began_at = datetime.fromtimestamp(request.began_at, UTC).isoformat(timespec="milliseconds")
+    return {
+        "name": request.name,
+        "model": request.model,
+        "prompt_sha256": request.prompt_sha256,
+        "began_at": began_at,
+        "ms": round(request.ms, 1),
+        "input_tokens": request.input_tokens,
+        "output_tokens": request.output_tokens,
+        "cost_usd": round(request.cost_usd, 6),
+        "stop_reason": request.stop_reason,
+    }
 
 
 def usage_of(usage: Usage) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from service.graph.state import Deps, Services
 from service.graph.transcript import Transcript
 from service.model import Delivery
 from service.ports import AnswerModel
-from service.record import StoppedBy
+from service.record import RunRecord, StoppedBy
 from service.skills.skill import NO_SKILL, Skill
 from service.threads import ThreadRef
 
@@ -43,7 +43,7 @@ class Run:
     admission: asyncio.Future[GatehouseError | None] = field(init=False)
     stopped_by: StoppedBy = ""
     storing: bool = False
-    recording: bool = False
+    record: RunRecord | None = None
     terminal: Terminal | None = None
     """The last event, once its record is on disk: it has still to be told."""
 
@@ -106,6 +106,6 @@ class Run:
 
     def cut_short(self) -> None:
         """Go on to the run's record at once, whatever its work and its store are at. The process has to end."""
-        if self.task is not None and not self.recording:
+        if self.task is not None and self.record is None:
             self.stopped_by = self.stopped_by or "shutdown"
             self.task.cancel()

@@ -5,7 +5,7 @@ The order of the end is fixed: checkpoint, list of threads, audit record, lock r
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 
@@ -21,7 +21,7 @@ from service.graph.routing import recursion_limit
 from service.graph.run import Request, Run
 from service.graph.state import Services, request_state
 from service.model import Turn, warnings_of
-from service.ports import AnswerModel, AuditSink
+from service.ports import AnswerModel, AuditSink, RunObserver
 from service.record import InstallationRecord
 from service.threads import ThreadRef, new_run_id
 
@@ -48,6 +48,7 @@ class Runs:
         *,
         audit: AuditSink,
         installation: InstallationRecord,
+        observers: Sequence[RunObserver] = (),
         deadline_s: float,
         max_runs: int,
         max_runs_per_client: int,
@@ -59,6 +60,7 @@ class Runs:
         self._model_for_run = model_for_run
         self._audit = audit
         self._installation = installation
+        self._observers = observers
         self._deadline_s = deadline_s
         self._max_runs = max_runs
         self._max_runs_per_client = max_runs_per_client
@@ -161,6 +163,7 @@ class Runs:
         finally:
             await self._locks.release(run.request.ref.key)
         self._end(run, run.terminal)
+        self._observed(run)
 
     async def _within_the_deadline(self, run: Run) -> Terminal:
         assert run.work is not None
@@ -188,15 +191,25 @@ class Runs:
         """Write the run's record. Where it cannot be written the run ends in that error, and the record is held."""
         if run.refused:
             return terminal
-        run.recording = True
-        record = record_of(run, terminal, self._installation)
+        run.record = record_of(run, terminal, self._installation)
         try:
-            await self._audit.append("run", record)
+            await self._audit.append("run", run.record)
         except AuditUnavailable as error:
             failed = as_failed(error)
-            self._audit.hold("run", {**record, "ending": ending_of(failed, run.stopped_by)})
+            run.record = {**run.record, "ending": ending_of(failed, run.stopped_by)}
+            self._audit.hold("run", run.record)
             return failed
         return terminal
+
+    def _observed(self, run: Run) -> None:
+        """Show the run's record to whoever watches. A fault of theirs is none of the run's."""
+        if run.record is None:
+            return
+        for observer in self._observers:
+            try:
+                observer.ended(run.record)
+            except Exception:
+                logger.exception("run not observed run_id=%s by=%s", run.run_id, type(observer).__name__)
 
     async def _admit(self, run: Run) -> None:
         try:

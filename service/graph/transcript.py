@@ -2,10 +2,11 @@
 
 import time
 from collections.abc import Callable, Iterable
+from datetime import UTC, datetime
 
 from service.graph.events import Event, GateVerdict, Reset, Sources, Stage, Token, Told, WebReport
 from service.model import StoredSource, StoredVerdict, Verdict
-from service.record import VerdictRecord
+from service.record import StepRecord, VerdictRecord
 
 
 class Transcript:
@@ -13,7 +14,8 @@ class Transcript:
 
     `write` takes each event at once and must not block. `shown` is the text since the last reset, so `done.answer`
     can be held against it; `named` are the sources that this run has shown, by number; `judged` are the verdicts with
-    the judges' words, for the record only; `sent_to_web` is every query that left for the web, in order.
+    the judges' words, for the record only; `sent_to_web` is every query that left for the web, in order; `steps` are
+    the nodes as they ran, one that never ended included.
     """
 
     def __init__(self, write: Callable[[Told], None]) -> None:
@@ -28,6 +30,7 @@ class Transcript:
         self._sources_sent = False
         self._web_told = WebReport()
         self.sent_to_web: list[str] = []
+        self.steps: list[StepRecord] = []
         self.named: dict[int, StoredSource] = {}
         self._warned: set[str] = set()
 
@@ -36,10 +39,24 @@ class Transcript:
         self._write(Told(self._seq, self.attempt, event))
 
     def stage_began(self, node: str) -> None:
+        began_at = datetime.now(UTC).isoformat(timespec="milliseconds")
+        self.steps.append(
+            {
+                "node": node,
+                "attempt": self.attempt,
+                "began_at": began_at,
+                "ms": None,
+                "n_in": None,
+                "n_out": None,
+                "reason": "",
+            }
+        )
         self.tell(Stage(node, "start"))
 
     def stage_ended(self, node: str, ms: float, n_in: int | None, n_out: int | None, reason: str) -> None:
         self._timings[node] = round(self._timings.get(node, 0.0) + ms, 1)
+        step = next(step for step in reversed(self.steps) if step["node"] == node)
+        step["ms"], step["n_in"], step["n_out"], step["reason"] = round(ms, 1), n_in, n_out, reason
         self.tell(Stage(node, "end", round(ms, 1), n_in, n_out, reason))
 
     def timings(self) -> dict[str, float]:

@@ -26,6 +26,8 @@ NONE_TRIED = "None."
 class Ask:
     """One logical call. `setting` is the setting that chose the model, named to the operator when it is unknown."""
 
+    name: str
+    prompt_sha256: str
     model: str
     setting: str
     max_tokens: int
@@ -89,7 +91,9 @@ class Asks:
             feedback=fence(feedback, mark) if feedback else NO_DRAFT,
             instructions=fenced_advice(instructions, mark),
         )
-        return Ask(models.answer, "ANSWER_MODEL", models.max_tokens, prompt.system, request, usage)
+        return Ask(
+            "answer", prompt.sha256, models.answer, "ANSWER_MODEL", models.max_tokens, prompt.system, request, usage
+        )
 
     def judge_grounded(self, question: str, answer: str, sources: Sequence[Source], usage: Usage) -> Ask:
         mark = new_mark()
@@ -109,6 +113,7 @@ class Asks:
         self, name: str, mark: str, parts: dict[str, str], usage: Usage, schema: dict[str, object] | None = None
     ) -> Ask:
         prompt, models = self._prompts[name], self._models
-        usage.call("grade" if name == "grade_batch" else name, prompt.sha256)
-        request = prompt.render(mark=mark, **parts)
-        return Ask(models.gate, "GATE_MODEL", models.gate_max_tokens, prompt.system, request, usage, schema)
+        called = "grade" if name == "grade_batch" else name
+        usage.call(called, prompt.sha256)
+        request, limit = prompt.render(mark=mark, **parts), models.gate_max_tokens
+        return Ask(called, prompt.sha256, models.gate, "GATE_MODEL", limit, prompt.system, request, usage, schema)

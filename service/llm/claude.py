@@ -27,7 +27,7 @@ from service.llm.asks import Ask, Asks, Models
 from service.llm.patience import Patience
 from service.llm.pricing import cost_usd
 from service.llm.reply import BrokenOff, Reply
-from service.model import UNAVAILABLE, ComponentState, Grade, Judgement, Passage, Source, Turn, Usage
+from service.model import UNAVAILABLE, ComponentState, Grade, Judgement, ModelCall, Passage, Source, Turn, Usage
 from service.ports import AnswerCut
 
 logger = logging.getLogger(__name__)
@@ -233,6 +233,7 @@ class Claude:
             raise
 
     async def _send(self, ask: Ask) -> Reply:
+        began_at = time.time()
         stream = await self._client.messages.create(
             model=ask.model,
             max_tokens=ask.max_tokens,
@@ -241,12 +242,22 @@ class Claude:
             output_config={"format": {"type": "json_schema", "schema": ask.schema}} if ask.schema else anthropic.omit,
             stream=True,
         )
-        return Reply(stream, stream.close)
+        return Reply(stream, stream.close, began_at)
 
     async def _finish(self, ask: Ask, reply: Reply) -> None:
         """Book what a reply cost, also when it is left early, and free its socket."""
-        cost = cost_usd(ask.model, reply.input_tokens, reply.output_tokens)
-        ask.usage.spend(reply.input_tokens, reply.output_tokens, cost)
+        request = ModelCall(
+            ask.name,
+            ask.model,
+            ask.prompt_sha256,
+            reply.began_at,
+            (time.time() - reply.began_at) * 1000,
+            reply.input_tokens,
+            reply.output_tokens,
+            cost_usd(ask.model, reply.input_tokens, reply.output_tokens),
+            reply.stop_reason,
+        )
+        ask.usage.spend(request)
         await reply.close()
 
     async def _try(self, ask: Ask, once: Callable[[], Awaitable[T]]) -> T:

@@ -108,7 +108,8 @@ class WithFallback:
 
 
 def _book(spent: Usage, usage: Usage) -> None:
-    usage.spend(spent.input_tokens, spent.output_tokens, spent.cost_usd)
+    for request in spent.requests:
+        usage.spend(request)
 
 
 @asynccontextmanager

@@ -17,15 +17,19 @@ class Reply:
     """Reads `events` (objects with the attributes of the SDK's stream events, trusted in nothing).
 
     `texts` yields the text and ends at `message_stop`; a stream that ends before raises `BrokenOff`. `stop_reason` is
-    known when `texts` has ended. `close` frees the socket and is safe at any moment.
+    known when `texts` has ended. `began_at` is when it was asked for, in seconds since the epoch. `close` frees the
+    socket and is safe at any moment.
     """
 
-    def __init__(self, events: AsyncIterable[object], close: Callable[[], Awaitable[None]]) -> None:
+    def __init__(
+        self, events: AsyncIterable[object], close: Callable[[], Awaitable[None]], began_at: float = 0.0
+    ) -> None:
         self._events = events
         self._close = close
         self.input_tokens = 0
         self.output_tokens = 0
         self.stop_reason = ""
+        self.began_at = began_at
         self.texts = self._texts()
 
     async def _texts(self) -> AsyncGenerator[str, None]:

@@ -11,7 +11,7 @@ from service.errors import ModelUnavailable, ModelUnusable
 from service.llm.claude import Claude
 from service.llm.fallback import WithFallback
 from service.llm.patience import Patience
-from service.model import ComponentState, Grade, Judgement, Passage, Source, Turn, Usage
+from service.model import ComponentState, Grade, Judgement, ModelCall, Passage, Source, Turn, Usage
 from service.ports import AnswerCut, AnswerModel
 from tests.llm.test_claude import QUESTION, SOURCES, TEXT, TURNS, passage
 from tests.messages_server import fails, running_messages_server, says
@@ -38,7 +38,7 @@ class Scripted:
         self.asked.append(name)
         self.given.append(given)
         usage.call(name)
-        usage.spend(1, 1, 0.5)
+        usage.spend(ModelCall("answer", "scripted", "", 0.0, 1.0, 1, 1, 0.5, "end_turn"))
 
     async def condense(self, turns: Sequence[Turn], question: str, usage: Usage) -> str:
         self._call("condense", usage, turns, question)
