@@ -1,16 +1,13 @@
-"""The part of the composition root that keeps: DATA_DIR, the embedder, the index and the snapshots."""
+"""The part of the composition root that keeps: the embedder, the index and the snapshots."""
 
 import asyncio
-import shutil
-import tempfile
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TypeVar
 
-from service.errors import OperatorError
+from service.data_dir import keep_private, make_data_dir
 from service.knowledge.embed import Embedder
 from service.knowledge.ingest import Ingestor
 from service.knowledge.milvus import MilvusKnowledge
@@ -18,10 +15,7 @@ from service.knowledge.snapshots import Snapshots
 from service.knowledge.sources import SourceRegistry
 from service.knowledge.tuned import NAME as TUNED
 from service.knowledge.tuned import load_tuned
-from service.model import ComponentState
 from service.settings import Settings
-
-LEAST_FREE_MB = 100
 
 Progress = Callable[[str], None]
 T = TypeVar("T")
@@ -53,6 +47,7 @@ async def open_store(settings: Settings, progress: Progress) -> AsyncIterator[St
             timeout_s=settings.MILVUS_TIMEOUT_S,
         )
         stack.push_async_callback(knowledge.close)
+        keep_private(settings.DATA_DIR)  # Milvus Lite makes its folder with the process's umask
         progress(f"opening the store: {time.perf_counter() - began:.1f} s")
         snapshots = Snapshots(settings.DATA_DIR / "snapshots")
         registry = SourceRegistry(settings.DATA_DIR / "sources.json")
@@ -67,25 +62,6 @@ def load_embedder(settings: Settings) -> Embedder:
     if settings.EMBEDDING_MODEL == TUNED:
         return load_tuned(threads=settings.TORCH_THREADS)
     return Embedder.load(settings.EMBEDDING_MODEL, threads=settings.TORCH_THREADS)
-
-
-def make_data_dir(folder: Path) -> None:
-    """Raises `OperatorError` where DATA_DIR cannot be a folder that this process writes to."""
-    try:
-        # It holds what people asked: a folder that we make is for its owner only.
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=folder):
-            pass
-    except OSError as error:
-        raise OperatorError(
-            f"DATA_DIR={folder} cannot be used ({error.strerror}). Name a folder to write to."
-        ) from None
-
-
-def storage_state(folder: Path) -> ComponentState:
-    """Threads and snapshots need room: a full disk is not ready."""
-    free_mb = shutil.disk_usage(folder).free // 1_000_000
-    return ComponentState("storage", free_mb >= LEAST_FREE_MB, f"{free_mb} MB free in DATA_DIR")
 
 
 async def timed(what: str, progress: Progress, work: Callable[[], T]) -> T:

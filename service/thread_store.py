@@ -43,6 +43,8 @@ async def open_threads(settings: Settings, stack: AsyncExitStack) -> ThreadStore
 
 
 async def open_files(folder: Path, stack: AsyncExitStack) -> ThreadStore:
+    for name in ("threads.db", "listing.db"):
+        (folder / name).touch(mode=0o600)  # SQLite makes its files with the process's umask
     async with readable(folder / "threads.db"):
         checkpointer = await stack.enter_async_context(NewestCheckpoint.from_conn_string(str(folder / "threads.db")))
         await checkpointer.setup()

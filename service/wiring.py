@@ -10,6 +10,7 @@ from pathlib import Path
 
 from service.api.deps import ApiState
 from service.api.present import Presenter
+from service.data_dir import make_data_dir, storage_state
 from service.entrance import access_of, open_limiter
 from service.graph.build import build_graph
 from service.graph.history import History
@@ -28,7 +29,7 @@ from service.serve import listen_url
 from service.settings import Settings
 from service.skills.registry import Skills
 from service.skills.report import state_of
-from service.store import Progress, Store, make_data_dir, open_store, storage_state, timed
+from service.store import Progress, Store, open_store, timed
 from service.thread_store import open_threads
 
 logger = logging.getLogger(__name__)

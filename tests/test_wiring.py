@@ -10,13 +10,14 @@ from pathlib import Path
 import pytest
 
 from service.cli import ingest_into
+from service.data_dir import storage_state
 from service.errors import EmbeddingMismatch, IngestError, OperatorError, StoreLocked
 from service.graph.run import Request
 from service.llm.quote import Thresholds
 from service.record import RecordedRun
 from service.sample import SAMPLE
 from service.settings import Settings
-from service.store import open_store, storage_state
+from service.store import open_store
 from service.threads import ThreadRef
 from service.wiring import Gatehouse, open_gatehouse
 from tests.wire import Frame, assert_grammar, of
