@@ -259,3 +259,18 @@ class ThreadLocks(Protocol):
     async def confirm(self, name: str) -> None:
         """Raises `ThreadsUnavailable` where the lock that was taken is not ours any more."""
         ...
+
+
+class RunStops(Protocol):
+    """How a replica has a run stopped that another replica of the installation answers."""
+
+    def obey(self, stop: Callable[[str, str], bool]) -> None:
+        """Have `stop(run_id, client)` called for what others ask; it says whether the run is the client's and here."""
+        ...
+
+    async def ask(self, run_id: str, client: str) -> bool:
+        """Whether another replica is stopping the client's run now; False for unknown, ended and foreign runs alike.
+
+        Raises `ThreadsUnavailable` where that cannot be known.
+        """
+        ...

@@ -88,6 +88,7 @@ async def open_gatehouse(settings: Settings, progress: Progress, site: Path | No
                 thresholds=quote.thresholds,
             ),
             observers=observers,
+            stops=threads.stops,
             deadline_s=settings.RUN_DEADLINE_S,
             max_runs=settings.MAX_RUNS,
             max_runs_per_client=settings.MAX_RUNS_PER_CLIENT,

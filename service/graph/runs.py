@@ -20,8 +20,9 @@ from service.graph.record import ending_of, record_of
 from service.graph.routing import recursion_limit
 from service.graph.run import Request, Run
 from service.graph.state import Services, request_state
+from service.graph.stops import NoReplicas
 from service.model import Turn, warnings_of
-from service.ports import AnswerModel, AuditSink, RunObserver
+from service.ports import AnswerModel, AuditSink, RunObserver, RunStops
 from service.record import InstallationRecord
 from service.threads import ThreadRef, new_run_id
 
@@ -49,6 +50,7 @@ class Runs:
         audit: AuditSink,
         installation: InstallationRecord,
         observers: Sequence[RunObserver] = (),
+        stops: RunStops | None = None,
         deadline_s: float,
         max_runs: int,
         max_runs_per_client: int,
@@ -61,6 +63,8 @@ class Runs:
         self._audit = audit
         self._installation = installation
         self._observers = observers
+        self._stops = stops or NoReplicas()
+        self._stops.obey(self._stop_here)
         self._deadline_s = deadline_s
         self._max_runs = max_runs
         self._max_runs_per_client = max_runs_per_client
@@ -94,11 +98,19 @@ class Runs:
         if self._closing or len(self._active) >= self._max_runs:
             raise Overloaded("Too many answers are being written at the moment. Please try again shortly.")
 
-    def find(self, run_id: str, client: str) -> Run:
-        """Return the client's run under way. Raises `NotFound` alike for unknown, ended and foreign runs."""
-        if not self.under_way(run_id, client):
+    async def stop(self, run_id: str, client: str) -> None:
+        """Stop the client's run, whichever replica answers it.
+
+        Raises `NotFound` alike for unknown, ended and foreign runs, `ThreadsUnavailable` where no replica can be asked.
+        """
+        if not self._stop_here(run_id, client) and not await self._stops.ask(run_id, client):
             raise NotFound("There is no such run under way.")
-        return self._active[run_id]
+
+    def _stop_here(self, run_id: str, client: str) -> bool:
+        if not self.under_way(run_id, client):
+            return False
+        self._active[run_id].stop("person")
+        return True
 
     def under_way(self, run_id: str, client: str) -> bool:
         run = self._active.get(run_id)
