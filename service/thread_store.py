@@ -26,7 +26,7 @@ PREPARE_S = 120.0
 """How long a replica waits for another that is preparing the tables: an index over many threads takes a while."""
 
 CONNECTIONS = 8
-"""Of one replica, besides the sessions of its locks and stops. A run asks for a few rows at its beginning and its end."""
+"""Of a replica, besides the sessions of its locks and stops. A run asks for a few rows at its beginning and its end."""
 
 
 @dataclass(frozen=True, slots=True)
