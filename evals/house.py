@@ -12,18 +12,21 @@ from service.audit.off import NoAudit
 from service.graph.build import build_graph
 from service.graph.events import Done, Failed, Terminal
 from service.graph.history import History, config_of
-from service.graph.run import Request, Runs
+from service.graph.run import Request
+from service.graph.runs import Runs
 from service.graph.state import Services
 from service.installation import installation_of
 from service.llm.quote import Quote, Thresholds
 from service.model import Candidate, ComponentState, Scope, Usage
+from service.models import load_the_reranker, load_the_scorer
 from service.ports import Reranker
 from service.ranking import combined_order
 from service.sample import SAMPLE
 from service.settings import Settings
+from service.store import Store, open_store
 from service.threads import ThreadRef
 from service.web.off import NoWeb
-from service.wiring import Store, limits_of, load_the_reranker, load_the_scorer, open_store
+from service.wiring import limits_of
 
 
 class Remembering:

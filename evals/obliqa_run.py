@@ -12,10 +12,11 @@ from evals.metrics import average_precision_at, interval, mean, ndcg_at, recall_
 from evals.obliqa import Asked, Rule, load_asked, load_rules, two_thirds
 from service.knowledge.milvus import MilvusKnowledge
 from service.model import Passage, Scope
+from service.models import load_the_reranker
 from service.ports import Reranker
 from service.ranking import combined_order
 from service.settings import Settings
-from service.wiring import load_the_reranker, open_store
+from service.store import open_store
 
 Progress = Callable[[str], None]
 

@@ -1,6 +1,7 @@
 """`gatehouse ask`: one question in the terminal, to a running server when there is one, else in this process."""
 
 import json
+import re
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -20,6 +21,15 @@ REASONS = {
     "off_topic": "it did not answer the question",
     "abstained": "the sources do not hold the answer",
 }
+
+
+KEY_WANTED = "The running server asks for a key. Set CLIENT_KEY to yours."
+KEY_REFUSED = (
+    "The running server does not accept the key in CLIENT_KEY. Set it to one that is known there: `gatehouse key NAME` "
+    "makes one, and prints the line for the server's API_KEYS."
+)
+KEY_UNREADABLE = "The key in CLIENT_KEY holds characters that no key has. Set it as `gatehouse key NAME` printed it."
+READABLE = re.compile(r"[!-~]*")
 
 
 async def is_ours(url: str, instance: str) -> bool:
@@ -49,6 +59,8 @@ async def from_server(url: str, body: dict[str, Any], key: str = "") -> AsyncIte
 
 
 async def events_of_chat(url: str, body: dict[str, Any], key: str) -> AsyncIterator[Event]:
+    if not READABLE.fullmatch(key):
+        raise Unauthorized(KEY_UNREADABLE)
     timeout = httpx.Timeout(10, read=60)
     headers = {"Accept": "text/event-stream", "Content-Type": "application/json"}
     headers |= {"Authorization": f"Bearer {key}"} if key else {}
@@ -59,20 +71,20 @@ async def events_of_chat(url: str, body: dict[str, Any], key: str) -> AsyncItera
     ):
         if response.status_code != 200:
             await response.aread()
-            raise refusal(response)
+            raise refusal(response, key)
         async for line in response.aiter_lines():
             if line.startswith("data: "):
                 yield json.loads(line[6:])
 
 
-def refusal(response: httpx.Response) -> GatehouseError:
+def refusal(response: httpx.Response, key: str) -> GatehouseError:
     """The server's error as ours: the caller's fault stays the caller's."""
     try:
         message = str(response.json()["error"]["message"])
     except (ValueError, KeyError, TypeError):
         message = f"The server answered {response.status_code}."
     if response.status_code == 401:
-        return Unauthorized("The running server asks for a key. Set CLIENT_KEY to yours.")
+        return Unauthorized(KEY_REFUSED if key else KEY_WANTED)
     return InvalidRequest(message) if response.status_code < 500 else ServerFault(message)
 
 

@@ -19,14 +19,14 @@ from service.graph.build import mermaid
 from service.keys import digest_of, make_key, parse_keys
 from service.model import Kind
 from service.sample import RULEBOOK, SAMPLE
-from service.serve import Note, check_port, listen_url, make_server, read_note, server_note
+from service.serve import LAST_S, Note, check_port, end_within, listen_url, make_server, read_note, server_note
 from service.settings import Settings, load_settings, settings_table
 from service.skill_commands import commands as skill_commands
 from service.skill_commands import report_skills
 from service.workers import Workers, leave_with_the_parent, listen
 
 if TYPE_CHECKING:
-    from service.wiring import Store
+    from service.store import Store
 
 app = typer.Typer(
     no_args_is_help=True, add_completion=False, help="Gated, cited answers from a curated knowledge base."
@@ -114,6 +114,7 @@ async def serve_until_stopped(
         with server_note(settings.DATA_DIR, Note(url, gatehouse.api.instance)):
             leave_with_the_parent(server.stop)
             await server.serve(sockets=None if shared is None else [shared])
+            end_within(LAST_S)
 
 
 async def ingest_sample(store: "Store") -> None:
@@ -162,7 +163,7 @@ def ingest(
     log_to_stderr(logging.WARNING)
 
     async def work() -> None:
-        from service.wiring import open_store
+        from service.store import open_store
 
         async with open_store(load_settings(), progress) as store:
             chosen: Kind = "official" if kind == "official" else "reference"

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from service.errors import ModelFilesError
-from service.weights import sha256_of_file
+from service.weights import INSTALL_AGAIN, sha256_of_file
 
 if TYPE_CHECKING:
     import torch
@@ -27,12 +27,14 @@ def read_adapter(weights: Path) -> tuple[dict[str, "torch.Tensor"], float]:
 
     try:
         if sha256_of_file(weights) != checksums(weights)[weights.name]:
-            raise ModelFilesError(f"The adapter {weights.name} is not the one that was shipped (SHA-256 differs).")
+            raise ModelFilesError(
+                f"The adapter {weights.name} is not the one that was shipped (SHA-256 differs). {INSTALL_AGAIN}"
+            )
         with safe_open(weights, framework="pt") as file:
             metadata = json.loads((file.metadata() or {})["adapter"])
             return {name: file.get_tensor(name).float() for name in file.keys()}, float(metadata["scale"])  # noqa: SIM118
     except (OSError, IndexError, KeyError, ValueError, SafetensorError) as error:
-        raise ModelFilesError(f"The adapter {weights.name} cannot be read: install Gatehouse again.") from error
+        raise ModelFilesError(f"The adapter {weights.name} cannot be read. {INSTALL_AGAIN}") from error
 
 
 def checksums(weights: Path) -> dict[str, str]:

@@ -190,6 +190,10 @@ class RateLimiter(Protocol):
         """Count one request of the client, or refuse it; what is refused is not counted. Never raises."""
         ...
 
+    async def give_back(self, client: str) -> None:
+        """Count one admitted request of the client no longer. Never raises."""
+        ...
+
     def state(self) -> ComponentState: ...
 
 
@@ -254,4 +258,19 @@ class ThreadLocks(Protocol):
 
     async def confirm(self, name: str) -> None:
         """Raises `ThreadsUnavailable` where the lock that was taken is not ours any more."""
+        ...
+
+
+class RunStops(Protocol):
+    """How a replica has a run stopped that another replica of the installation answers."""
+
+    def obey(self, stop: Callable[[str, str], bool]) -> None:
+        """Have `stop(run_id, client)` called for what others ask; it says whether the run is the client's and here."""
+        ...
+
+    async def ask(self, run_id: str, client: str) -> bool:
+        """Whether another replica is stopping the client's run now; False for unknown, ended and foreign runs alike.
+
+        Raises `ThreadsUnavailable` where that cannot be known.
+        """
         ...

@@ -2,7 +2,9 @@
 
 import asyncio
 import json
+import os
 import socket
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -14,12 +16,14 @@ from fastapi import FastAPI
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from service.errors import OperatorError
-from service.graph.run import Runs
+from service.graph.runs import Runs
 
 SERVER_NOTE = "server.json"
 MAX_PARTIAL_HEAD_BYTES = 32_768  # of a head that comes in pieces; api/door.py limits the whole
-GRACE_S = 4
-"""For readers that are slow to take the end of their stream. With `CLOSING_S` before it, a stop is over within 15 s."""
+GRACE_S = 3
+"""For readers that are slow to take the end of their stream, after the `CLOSING_S` of the runs."""
+LAST_S = 3.5
+"""For what was opened to be closed, after both: a stop is over within 15 s."""
 
 
 class TimedHead(H11Protocol):
@@ -77,6 +81,13 @@ class Server(uvicorn.Server):
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         await self._runs.close()
         await super().shutdown(sockets)
+
+
+def end_within(limit_s: float) -> None:
+    """End this process after `limit_s` at the latest: a thread that waits for a disk or a name cannot be stopped."""
+    last = threading.Timer(limit_s, os._exit, [1])
+    last.daemon = True
+    last.start()
 
 
 def make_server(app: FastAPI, runs: Runs, host: str, port: int) -> Server:

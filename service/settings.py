@@ -40,6 +40,11 @@ class Settings(BaseSettings):
         "", pattern=HTTP_ADDRESS_OR_NONE, description="Milvus server; empty means Milvus Lite in DATA_DIR."
     )
     MILVUS_TOKEN: SecretStr = Field(SecretStr(""), description="`user:password` or token of the Milvus server.")
+    MILVUS_COLLECTION: str = Field(
+        "passages",
+        pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,99}$",
+        description="Collection of the passages; another name is another, empty store.",
+    )
     DATABASE_URL: SecretStr = Field(
         SecretStr(""), description="`postgresql://user:password@host/name`: threads that several replicas share."
     )

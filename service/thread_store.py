@@ -14,26 +14,29 @@ from langgraph.store.sqlite.aio import AsyncSqliteStore
 from service.errors import OperatorError, ThreadsUnavailable
 from service.graph.checkpoints import NewestCheckpoint
 from service.graph.locks import OneProcess, holding
-from service.ports import ThreadLocks
+from service.graph.stops import NoReplicas
+from service.ports import RunStops, ThreadLocks
 from service.postgres.checkpoints import PostgresCheckpoints, PostgresListing, prepare_tables
 from service.postgres.locks import AdvisoryLocks
 from service.postgres.pool import check_database, open_pool
+from service.postgres.stops import NotifiedStops
 from service.settings import Settings
 
 PREPARE_S = 120.0
 """How long a replica waits for another that is preparing the tables: an index over many threads takes a while."""
 
 CONNECTIONS = 8
-"""Of one replica, besides the session of its locks. A run asks for a few rows at its beginning and its end."""
+"""Of a replica, besides the sessions of its locks and stops. A run asks for a few rows at its beginning and its end."""
 
 
 @dataclass(frozen=True, slots=True)
 class ThreadStore:
-    """The turns, the list of threads, and the locks that replicas share."""
+    """The turns, the list of threads, and the locks and stops that replicas share."""
 
     checkpointer: BaseCheckpointSaver[Any]
     listing: BaseStore
     locks: ThreadLocks
+    stops: RunStops
 
 
 async def open_threads(settings: Settings, stack: AsyncExitStack) -> ThreadStore:
@@ -43,13 +46,15 @@ async def open_threads(settings: Settings, stack: AsyncExitStack) -> ThreadStore
 
 
 async def open_files(folder: Path, stack: AsyncExitStack) -> ThreadStore:
+    for name in ("threads.db", "listing.db"):
+        (folder / name).touch(mode=0o600)  # SQLite makes its files with the process's umask
     async with readable(folder / "threads.db"):
         checkpointer = await stack.enter_async_context(NewestCheckpoint.from_conn_string(str(folder / "threads.db")))
         await checkpointer.setup()
     async with readable(folder / "listing.db"):
         listing = await stack.enter_async_context(AsyncSqliteStore.from_conn_string(str(folder / "listing.db")))
         await listing.setup()
-    return ThreadStore(checkpointer, listing, OneProcess())
+    return ThreadStore(checkpointer, listing, OneProcess(), NoReplicas())
 
 
 async def open_postgres(url: str, stack: AsyncExitStack) -> ThreadStore:
@@ -62,7 +67,10 @@ async def open_postgres(url: str, stack: AsyncExitStack) -> ThreadStore:
         pool = await stack.enter_async_context(open_pool(url, most=CONNECTIONS))
     except ThreadsUnavailable as error:
         raise OperatorError(f"The tables of the threads could not be prepared: {error.__cause__ or error}") from error
-    return ThreadStore(PostgresCheckpoints(pool, locks), PostgresListing(pool), locks)
+    stops = NotifiedStops(url, pool)
+    await stops.open()
+    stack.push_async_callback(stops.close)
+    return ThreadStore(PostgresCheckpoints(pool, locks), PostgresListing(pool), locks, stops)
 
 
 @asynccontextmanager

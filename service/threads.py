@@ -7,6 +7,7 @@ import secrets
 from dataclasses import dataclass
 
 THREAD_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
+RUN_ID = re.compile(r"r_[A-Za-z0-9_-]{16}")
 TITLE_LENGTH = 80
 
 

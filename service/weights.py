@@ -13,6 +13,12 @@ if TYPE_CHECKING:
     import torch
 
 HUB_TIMEOUT_S = 5.0
+INSTALL_AGAIN = (
+    "Install Gatehouse again: `pip install --force-reinstall --no-deps .` in its folder, after `git checkout "
+    "service/trained` where that is a checkout."
+)
+"""What to do about a file of ours that is damaged."""
+
 Loaded = TypeVar("Loaded")
 
 logger = logging.getLogger(__name__)

@@ -3,70 +3,36 @@
 import asyncio
 import logging
 import secrets
-import shutil
-import tempfile
-import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
 
 from service.api.deps import ApiState
 from service.api.present import Presenter
+from service.data_dir import make_data_dir, storage_state
 from service.entrance import access_of, open_limiter
-from service.errors import OperatorError
 from service.graph.build import build_graph
 from service.graph.history import History
-from service.graph.run import Runs
+from service.graph.runs import Runs
 from service.graph.state import Limits, Services
 from service.installation import installation_of, open_audit
-from service.knowledge.embed import Embedder, packaged_model
-from service.knowledge.ingest import Ingestor
-from service.knowledge.milvus import MilvusKnowledge
-from service.knowledge.snapshots import Snapshots
 from service.knowledge.sources import SourceRegistry
-from service.knowledge.tuned import NAME as TUNED
-from service.knowledge.tuned import load_tuned
 from service.links import Links
-from service.llm.claude import Claude
-from service.llm.fallback import WithFallback
 from service.llm.quote import Quote
 from service.model import ComponentState
+from service.models import choose_model, load_the_reranker, load_the_scorer, open_web
 from service.observing import open_observers
-from service.ports import AnswerModel, AuditSink, RateLimiter, Reranker, WebSearch
-from service.rerank.choose import load_reranker
-from service.rerank.shipped import NAME as SHIPPED
-from service.rerank.shipped import load_shipped
+from service.ports import AnswerModel, AuditSink, RateLimiter
 from service.sample import SAMPLE
 from service.serve import listen_url
 from service.settings import Settings
 from service.skills.registry import Skills
 from service.skills.report import state_of
+from service.store import Progress, Store, open_store, timed
 from service.thread_store import open_threads
-from service.web.duckduckgo import DuckDuckGo, WebLimits
-from service.web.engine import DuckDuckGoEngine
-from service.web.fetch import Fetcher, SystemResolver
-from service.web.masking import Masks
-from service.web.off import NoWeb
 
 logger = logging.getLogger(__name__)
-
-LEAST_FREE_MB = 100
-
-Progress = Callable[[str], None]
-T = TypeVar("T")
-
-
-@dataclass(frozen=True, slots=True)
-class Store:
-    """What ingesting needs: the embedder, the index and the snapshots."""
-
-    embedder: Embedder
-    knowledge: MilvusKnowledge
-    snapshots: Snapshots
-    registry: SourceRegistry
-    ingestor: Ingestor
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,30 +52,6 @@ def public_url(settings: Settings) -> str:
 
 
 @asynccontextmanager
-async def open_store(settings: Settings, progress: Progress) -> AsyncIterator[Store]:
-    """Open the embedder, Milvus and the snapshots. Raises `OperatorError` or `KnowledgeBaseError`."""
-    make_data_dir(settings.DATA_DIR)
-    embedder = await timed("loading the embedding model", progress, lambda: load_embedder(settings))
-    async with AsyncExitStack() as stack:
-        began = time.perf_counter()
-        knowledge = await MilvusKnowledge.open(
-            settings.milvus_uri(),
-            token=settings.MILVUS_TOKEN.get_secret_value(),
-            embedder=embedder,
-            timeout_s=settings.MILVUS_TIMEOUT_S,
-        )
-        stack.push_async_callback(knowledge.close)
-        progress(f"opening the store: {time.perf_counter() - began:.1f} s")
-        snapshots = Snapshots(settings.DATA_DIR / "snapshots")
-        registry = SourceRegistry(settings.DATA_DIR / "sources.json")
-        registry.get("")  # a damaged file is found now, not at the first link
-        ingestor = Ingestor(
-            knowledge, snapshots, registry, count_tokens=embedder.count_tokens, max_tokens=embedder.max_tokens
-        )
-        yield Store(embedder, knowledge, snapshots, registry, ingestor)
-
-
-@asynccontextmanager
 async def open_gatehouse(settings: Settings, progress: Progress, site: Path | None = None) -> AsyncIterator[Gatehouse]:
     """Open everything that answering needs.
 
@@ -125,7 +67,8 @@ async def open_gatehouse(settings: Settings, progress: Progress, site: Path | No
         web = open_web(settings, scorer, store.snapshots, stack)
         services = Services(store.knowledge, reranker, scorer, web, store.snapshots, limits_of(settings))
         audit = await open_audit(settings, stack)
-        model_for_run = await choose_model(settings, Quote(scorer), stack)
+        quote = Quote(scorer)
+        model_for_run = await choose_model(settings, quote, stack)
         graph = build_graph(threads.checkpointer)
         history = History(graph, threads.checkpointer, threads.listing, threads.locks)
         observers = await open_observers()
@@ -135,8 +78,17 @@ async def open_gatehouse(settings: Settings, progress: Progress, site: Path | No
             services,
             model_for_run,
             audit=audit,
-            installation=installation_of(settings, services.limits, store.embedder.identity, reranker, scorer),
+            installation=installation_of(
+                settings,
+                services.limits,
+                store.embedder.identity,
+                reranker,
+                scorer,
+                web=web,
+                thresholds=quote.thresholds,
+            ),
             observers=observers,
+            stops=threads.stops,
             deadline_s=settings.RUN_DEADLINE_S,
             max_runs=settings.MAX_RUNS,
             max_runs_per_client=settings.MAX_RUNS_PER_CLIENT,
@@ -155,28 +107,6 @@ def sample_site(registry: SourceRegistry) -> Path | None:
     return official.folder if registry.base_url(official.name) == official.base_url else None
 
 
-def load_embedder(settings: Settings) -> Embedder:
-    if settings.EMBEDDING_MODEL == TUNED:
-        return load_tuned(threads=settings.TORCH_THREADS)
-    return Embedder.load(settings.EMBEDDING_MODEL, threads=settings.TORCH_THREADS)
-
-
-def load_the_reranker(settings: Settings) -> Reranker:
-    return load_reranker(
-        settings.RERANKER_MODEL,
-        base=packaged_model(),
-        threads=settings.TORCH_THREADS,
-        max_concurrent=settings.RERANK_CONCURRENCY,
-    )
-
-
-def load_the_scorer(settings: Settings, reranker: Reranker) -> Reranker:
-    """The shipped cross-encoder: only its scores are calibrated, so Quote's thresholds hold for no other."""
-    if reranker.name == SHIPPED:
-        return reranker
-    return load_shipped(packaged_model(), threads=settings.TORCH_THREADS, max_concurrent=settings.RERANK_CONCURRENCY)
-
-
 def limits_of(settings: Settings) -> Limits:
     return Limits(
         retrieve_k=settings.RETRIEVE_K,
@@ -189,36 +119,6 @@ def limits_of(settings: Settings) -> Limits:
         on_ungrounded=settings.ON_UNGROUNDED,
         handoff_text=settings.HANDOFF_TEXT,
     )
-
-
-def open_web(settings: Settings, scorer: Reranker, snapshots: Snapshots, stack: AsyncExitStack) -> WebSearch:
-    """The web, or its absence. Nothing is sent before a request asks. Raises `OperatorError` for the mask file."""
-    if not settings.WEB_SEARCH_ENABLED:
-        return NoWeb()
-    masks = Masks.load(Path(settings.WEB_MASK_FILE)) if settings.WEB_MASK_FILE else Masks()
-    resolver = SystemResolver()
-    stack.callback(resolver.close)
-    limits = WebLimits(budget_s=settings.WEB_BUDGET_S, strips=settings.WEB_STRIPS)
-    return DuckDuckGo(DuckDuckGoEngine(), Fetcher(resolver), masks, scorer, snapshots, limits)
-
-
-async def choose_model(settings: Settings, quote: Quote, stack: AsyncExitStack) -> Callable[[], AnswerModel]:
-    """The model that each run gets. The fallback is made per run: once it has switched, that run stays switched."""
-    if settings.provider() == "quote":
-        return lambda: quote
-    claude = Claude.connect(
-        api_key=settings.ANTHROPIC_API_KEY.get_secret_value(),
-        base_url=settings.ANTHROPIC_BASE_URL,
-        answer_model=settings.ANSWER_MODEL,
-        gate_model=settings.GATE_MODEL,
-        max_tokens=settings.ANSWER_MAX_TOKENS,
-        gap_timeout_s=settings.MODEL_SILENCE_S,
-        total_timeout_s=settings.MODEL_TIMEOUT_S,
-    )
-    stack.push_async_callback(claude.aclose)
-    if settings.MODEL_FALLBACK == "quote":
-        return lambda: WithFallback(claude, quote)
-    return lambda: claude
 
 
 def api_state_of(
@@ -263,33 +163,6 @@ def api_state_of(
         site=site,
         skills=skills,
     )
-
-
-def make_data_dir(folder: Path) -> None:
-    """Raises `OperatorError` where DATA_DIR cannot be a folder that this process writes to."""
-    try:
-        # It holds what people asked: a folder that we make is for its owner only.
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=folder):
-            pass
-    except OSError as error:
-        raise OperatorError(
-            f"DATA_DIR={folder} cannot be used ({error.strerror}). Name a folder to write to."
-        ) from None
-
-
-def storage_state(folder: Path) -> ComponentState:
-    """Threads and snapshots need room: a full disk is not ready."""
-    free_mb = shutil.disk_usage(folder).free // 1_000_000
-    return ComponentState("storage", free_mb >= LEAST_FREE_MB, f"{free_mb} MB free in DATA_DIR")
-
-
-async def timed(what: str, progress: Progress, work: Callable[[], T]) -> T:
-    progress(f"{what} ...")
-    began = time.perf_counter()
-    result = await asyncio.to_thread(work)
-    progress(f"{what}: {time.perf_counter() - began:.1f} s")
-    return result
 
 
 def warn_at_start(states: list[ComponentState]) -> None:

@@ -15,8 +15,8 @@ from service.errors import OperatorError
 
 logger = logging.getLogger(__name__)
 
-STOPPING_S = 18.0
-"""A worker is over within 15 s of SIGTERM; one that is not is killed."""
+STOPPING_S = 14.5
+"""A worker is over within 14 s of SIGTERM (see serve.py); one that is not is killed."""
 
 YOUNG_S = 60.0
 """A worker that ends so soon after its start would do so again: the parent gives up instead of starting it for ever."""
@@ -49,6 +49,7 @@ class Workers:
         self._spawn = multiprocessing.get_context("spawn")  # a fork would share the parent's threads and locks
         self._started: dict[BaseProcess, float] = {}
         self._stopping = False
+        self._noticed, self._notice = socket.socketpair()
 
     def run(self) -> None:
         """Return when a signal has stopped every worker. Raises `OperatorError` when they cannot start."""
@@ -57,11 +58,14 @@ class Workers:
         try:
             for _ in range(self._count):
                 self._start()
-            while self._started:
-                wait([process.sentinel for process in self._started])
+            while not self._stopping:
+                wait([self._noticed, *(process.sentinel for process in self._started)])
                 self._replace_the_ended()
         finally:
+            self._stopping = True
             self._end_all()
+            self._noticed.close()
+            self._notice.close()
 
     def _start(self) -> None:
         process = self._spawn.Process(target=self._serve, args=(self._shared,))
@@ -72,17 +76,16 @@ class Workers:
         for process in [process for process in self._started if not process.is_alive()]:
             lived_s = time.monotonic() - self._started.pop(process)
             if self._stopping:
-                continue
+                return
             if lived_s < YOUNG_S:
                 raise OperatorError("A worker ended while it was starting; what it said stands above.")
             logger.warning("worker ended pid=%s exit=%s; starting another", process.pid, process.exitcode)
             self._start()
 
     def _stop(self, number: int, frame: FrameType | None) -> None:  # noqa: ARG002 - a signal handler's signature
-        self._stopping = True
-        for process in self._started:
-            if process.is_alive():
-                process.terminate()
+        if not self._stopping:
+            self._stopping = True
+            self._notice.send(b"!")
 
     def _end_all(self) -> None:
         until = time.monotonic() + STOPPING_S

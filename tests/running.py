@@ -12,11 +12,12 @@ from service.api.present import Presenter
 from service.audit.off import NoAudit
 from service.graph.build import build_graph
 from service.graph.history import History
-from service.graph.run import Request, Runs
+from service.graph.run import Request
+from service.graph.runs import Runs
 from service.graph.state import Limits, Services
 from service.links import Links
 from service.model import Delivery
-from service.ports import AnswerModel, AuditSink, RunObserver, ThreadLocks
+from service.ports import AnswerModel, AuditSink, RunObserver, RunStops, ThreadLocks
 from service.record import InstallationRecord
 from service.skills.skill import NO_SKILL, Skill
 from service.threads import ThreadRef
@@ -55,6 +56,7 @@ class House:
         checkpointer: BaseCheckpointSaver[Any] | None = None,
         store: BaseStore | None = None,
         locks: ThreadLocks | None = None,
+        stops: RunStops | None = None,
         deadline_s: float = 30,
         max_runs: int = 64,
         max_runs_per_client: int = 64,
@@ -76,6 +78,7 @@ class House:
             audit=self.audit,
             installation=installation(services.limits),
             observers=observers,
+            stops=stops,
             deadline_s=deadline_s,
             max_runs=max_runs,
             max_runs_per_client=max_runs_per_client,

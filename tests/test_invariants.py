@@ -80,7 +80,7 @@ async def test_invariant_04_the_recursion_limit_is_the_true_maximum(
         )
 
     assert (await House(services(tmp_path, limits=limits), longest()).ask())[-1]["status"] == "refused"
-    monkeypatch.setattr("service.graph.run.recursion_limit", lambda given: recursion_limit(given) - 2)
+    monkeypatch.setattr("service.graph.runs.recursion_limit", lambda given: recursion_limit(given) - 2)
     assert (await House(services(tmp_path, limits=limits), longest()).ask())[-1]["code"] == "internal"
 
 

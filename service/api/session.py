@@ -6,7 +6,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from service.api.auth import UNKNOWN_KEY, address_of, cookie_name, is_secure, session_of
 from service.api.body import read_json
 from service.api.deps import api_state
-from service.api.limits import count
+from service.api.limits import count, uncount
 from service.api.problems import ERRORS
 from service.errors import Unauthorized
 from service.keys import MAX_KEY
@@ -36,13 +36,16 @@ async def who(request: Request) -> Who:
 
 @router.post("", responses=ERRORS)
 async def sign_in(request: Request, response: Response) -> Who:
-    """Exchange a key for a cookie that scripts cannot read. Attempts are limited by address."""
+    """Exchange a key for a cookie that scripts cannot read. Attempts that fail are limited by address."""
     api = api_state(request)
-    await count(request, f"sign-in {address_of(request, api.access)}")
+    # Counted first: guesses that arrive together must not all be looked at before any of them is counted.
+    attempts = f"sign-in {address_of(request, api.access)}"
+    await count(request, attempts)
     asked = await read_json(request, SignIn, api.max_body_bytes, api.body_timeout_s)
     key = api.access.keys.find(asked.key.strip())
     if key is None:
         raise Unauthorized(UNKNOWN_KEY)
+    await uncount(request, attempts)
     set_cookie(request, response, await api.access.sessions.begin(key), api.access.sessions.lasts_s)
     return Who(client=key.name, signed_in=True)
 

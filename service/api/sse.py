@@ -9,8 +9,9 @@ from starlette.types import Receive, Scope, Send
 
 from service.api.events import Frame
 from service.api.present import Presenter
+from service.graph.endings import INTERNAL
 from service.graph.events import Terminal, Told
-from service.graph.run import INTERNAL, Run
+from service.graph.run import Run
 
 logger = logging.getLogger(__name__)
 

@@ -96,6 +96,7 @@ class Index:
     @contextmanager
     def _open(self) -> Iterator[sqlite3.Connection]:
         # Not synced: the log is, and the table can be made from it again.
+        self._file.touch(mode=0o600)  # SQLite would make it with the process's umask
         with closing(sqlite3.connect(self._file, timeout=5, isolation_level=None)) as table:
             table.execute("PRAGMA journal_mode=WAL")
             table.execute("PRAGMA synchronous=OFF")

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, Self, TypeVar
 
 from service.audit.chain import dumped
+from service.audit.decision import Decision
 from service.audit.index import Index
 from service.audit.lock import locked
 from service.audit.reserve import Reserve
@@ -29,8 +30,14 @@ from service.record import RecordedRun, RecordKind
 logger = logging.getLogger(__name__)
 
 NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
-WRITE_S = 10.0
-"""Longest wait for a record to be on disk. A disk that takes longer is treated as one that is away."""
+WRITE_S = 5.0
+"""Longest wait for a record to be on disk. A disk that takes longer is treated as one that is away.
+
+A stop of the service waits for it once: see `CLOSING_S` of the runs.
+"""
+CLOSE_S = 2.0
+"""Longest wait, at the end of the process, for what is held. A record takes 1 to 50 ms on a disk that is well."""
+TOO_SLOW = "the disk does not answer in time"
 AGAIN_S = 2.0
 WAITING = "a record is waiting to be written"
 REFUSED = "The answer could not be recorded, so it is not given. Please try again in a moment."
@@ -87,7 +94,11 @@ class AuditLog:
                 forget(folder)
 
     def _is_recorded(self, run_id: str) -> bool:
-        """Raises `OSError` or `sqlite3.Error` where that cannot be known: an index that is behind may not know it."""
+        """Raises `OSError` or `sqlite3.Error` where that cannot be known: an index that is behind may not know it.
+
+        Nor does a head that is behind, which the index does not read past.
+        """
+        self._writer.settle()
         self._index.catch_up()
         return self._index.has_run(run_id)
 
@@ -123,12 +134,15 @@ class AuditLog:
             raise AuditUnavailable(REFUSED) from error
 
     async def append(self, kind: RecordKind, body: Mapping[str, Any]) -> None:
+        decision = Decision()
         try:
             async with asyncio.timeout(WRITE_S):
-                await self._in_thread(lambda: self._append(kind, body))
+                await self._in_thread(lambda: self._append(kind, body, decision))
         except (OSError, AuditDamaged) as error:
-            self._fail(error)
-            raise AuditUnavailable(REFUSED) from error
+            if decision.give_up():
+                self._fail(error)
+                raise AuditUnavailable(REFUSED) from error
+            logger.warning("record is on disk, what follows a record is slow or failed: %r", error)
 
     def hold(self, kind: RecordKind, body: Mapping[str, Any]) -> None:
         self._held.append((kind, body))
@@ -159,22 +173,22 @@ class AuditLog:
         if self._again is not None:
             self._again.cancel()
         with suppress(TimeoutError):
-            async with asyncio.timeout(WRITE_S):
+            async with asyncio.timeout(CLOSE_S):
                 await self._in_thread(self._recover)
         for kind, body in self._held:
             logger.critical("audit record not written kind=%s body=%s", kind, dumped(body))
         self._thread.shutdown(wait=False)
         self._underway.close()
 
-    def _append(self, kind: RecordKind, body: Mapping[str, Any]) -> Written:
+    def _append(self, kind: RecordKind, body: Mapping[str, Any], decision: Decision | None = None) -> Written:
         """Write, with the reserved room where the disk is full, and note the place."""
         try:
-            written = self._writer.append(kind, body)
+            written = self._writer.append(kind, body, decision)
         except OSError as error:
             if error.errno not in NO_ROOM or not self._reserve.spend():
                 raise
             self._trouble = f"the disk is full ({error.strerror})"
-            written = self._writer.append(kind, body)
+            written = self._writer.append(kind, body, decision)
         if kind == "run":
             self._underway.drop(body["run_id"])
         self._note_places()
@@ -191,7 +205,7 @@ class AuditLog:
         try:
             while self._held:
                 kind, body = self._held[0]
-                # A write that was given up as too slow may have ended well after all.
+                # One that was given up may stand there all the same, where the disk would not let it be taken back.
                 if kind != "run" or not self._is_recorded(body["run_id"]):
                     self._append(kind, body)
                 self._held.popleft()
@@ -203,7 +217,7 @@ class AuditLog:
 
     def _fail(self, error: Exception) -> None:
         said = (error.strerror or str(error)) if isinstance(error, OSError) else str(error)
-        self._trouble = said or type(error).__name__
+        self._trouble = said or (TOO_SLOW if isinstance(error, TimeoutError) else type(error).__name__)
         logger.error("audit log cannot be written: %s", self._trouble)
 
     def _try_again_soon(self, delay_s: float) -> None:

@@ -40,7 +40,8 @@ class Underway:
         Raises `OSError`.
         """
         unfinished = self.folder / f"{UNFINISHED}{self._mine.name}"
-        unfinished.mkdir(mode=0o700, parents=True)
+        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        unfinished.mkdir(mode=0o700)
         self._owned = os.open(unfinished / OWNED, os.O_RDWR | os.O_CREAT, 0o600)
         fcntl.flock(self._owned, fcntl.LOCK_EX | fcntl.LOCK_NB)
         unfinished.rename(self._mine)
@@ -57,8 +58,10 @@ class Underway:
     def put(self, run_id: str, body: Mapping[str, Any]) -> None:
         """Raises `OSError`."""
         note = self._mine / f"{run_id}.json"
-        note.with_suffix(".part").write_text(dumped(body), encoding="utf-8")
-        note.with_suffix(".part").rename(note)
+        part = note.with_suffix(".part")
+        part.touch(mode=0o600)
+        part.write_text(dumped(body), encoding="utf-8")
+        part.rename(note)
 
     def drop(self, run_id: str) -> None:
         (self._mine / f"{run_id}.json").unlink(missing_ok=True)

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from service.audit.chain import encode, read_link
+from service.audit.decision import Decision
 from service.audit.head import EMPTY, WAY_OUT, Head, read_head, write_head
 from service.audit.lock import locked
 from service.audit.segments import Place, lines, segment_name, segments, size_of, sync_folder
@@ -23,6 +24,10 @@ from service.errors import AuditDamaged
 from service.record import RecordKind, RepairRecord
 
 logger = logging.getLogger(__name__)
+
+
+class GivenUp(Exception):
+    """The record was given up before it was on disk. Nothing of it is in the log."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,10 +52,13 @@ class Writer:
         with locked(self._folder):
             return self._settled()
 
-    def append(self, kind: RecordKind, body: Mapping[str, Any]) -> Written:
-        """Write one record and wait until it is on disk. Raises `OSError` (nothing was written) or `AuditDamaged`."""
+    def append(self, kind: RecordKind, body: Mapping[str, Any], decision: Decision | None = None) -> Written:
+        """Write one record and wait until it is on disk; `decision` then says whether it is still wanted.
+
+        Raises `OSError` or `GivenUp` (nothing was written), or `AuditDamaged`.
+        """
         with locked(self._folder):
-            return self._write(self._settled(), kind, body)
+            return self._write(self._settled(), kind, body, decision or Decision())
 
     def _settled(self) -> Head:
         head = self._head()
@@ -104,15 +112,15 @@ class Writer:
             "sha256": hashlib.sha256(torn).hexdigest(),
         }
         logger.warning("audit log mended: %d bytes after record %d moved to %s", len(torn), head.seq, kept)
-        written = self._write(head, "repair", repair)
+        written = self._write(head, "repair", repair, Decision())
         return Head(written.seq, written.hash, written.place.segment, written.place.offset + written.place.length)
 
-    def _write(self, head: Head, kind: RecordKind, body: Mapping[str, Any]) -> Written:
+    def _write(self, head: Head, kind: RecordKind, body: Mapping[str, Any], decision: Decision) -> Written:
         at = datetime.now(UTC).isoformat(timespec="milliseconds")
         line, digest = encode(head.seq + 1, at, kind, head.hash, body)
         segment = head.segment if head.segment and head.size < self._segment_bytes else segment_name(head.seq + 1)
         offset = head.size if segment == head.segment else 0
-        append_durably(self._folder / segment, offset, line)
+        append_durably(self._folder / segment, offset, line, decision)
         self._name(Head(head.seq + 1, digest, segment, offset + len(line)))
         return Written(head.seq + 1, digest, Place(segment, offset, len(line), 0))
 
@@ -124,19 +132,26 @@ class Writer:
             logger.warning("head of the audit log not written: %s", error)
 
 
-def append_durably(file: Path, offset: int, line: bytes) -> None:
-    """Write a line at the end, which is at `offset`; where that fails, nothing of it stays. Raises `OSError`."""
+def append_durably(file: Path, offset: int, line: bytes, decision: Decision) -> None:
+    """Write a line at the end, which is at `offset`; where that fails, nothing of it stays.
+
+    Raises `OSError`, or `GivenUp` where `decision` went against it meanwhile.
+    """
+    if decision.given_up:
+        raise GivenUp
     descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     try:
         write_all(descriptor, line)
         os.fsync(descriptor)
-    except OSError:
+        if offset == 0:
+            sync_folder(file.parent)
+        if not decision.keep():
+            raise GivenUp
+    except (OSError, GivenUp):
         os.ftruncate(descriptor, offset)
         raise
     finally:
         os.close(descriptor)
-    if offset == 0:
-        sync_folder(file.parent)
 
 
 def write_all(descriptor: int, data: bytes) -> None:

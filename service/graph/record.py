@@ -2,9 +2,10 @@
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from service.graph.events import Done, Failed, Terminal
+from service.graph.run import Run
 from service.graph.state import Limits
 from service.graph.trail import by_number
 from service.model import ModelCall, Scope, Turn, Usage
@@ -22,13 +23,10 @@ from service.record import (
 )
 from service.skills.skill import Skill
 
-if TYPE_CHECKING:
-    from service.graph.run import Run  # which writes the record
-
 OUTCOME_OF: Mapping[str, Outcome] = {"cancelled": "cancelled", "deadline_exceeded": "deadline"}
 
 
-def record_of(run: "Run", terminal: Terminal, installation: InstallationRecord) -> RunRecord:
+def record_of(run: Run, terminal: Terminal, installation: InstallationRecord) -> RunRecord:
     """The run's record. Where it has no answer, `answer` is what its reader had been shown, and `complete` is False."""
     request, deps, transcript = run.request, run.deps, run.transcript
     turn = terminal.turn if isinstance(terminal, Done) else None

@@ -6,11 +6,14 @@ from uuid import uuid4
 
 
 def write_atomically(path: Path, data: bytes) -> None:
-    """Write a file so that a reader, or a crash, sees the old one or the new one. Raises `OSError`."""
-    path.parent.mkdir(parents=True, exist_ok=True)
+    """Write a file so that a reader, or a crash, sees the old one or the new one. It is for its owner only.
+
+    Raises `OSError`.
+    """
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     temporary = path.parent / f".{path.name[:16]}.{uuid4().hex}.tmp"
     try:
-        with temporary.open("xb") as file:
+        with open(temporary, "xb", opener=private) as file:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
@@ -18,6 +21,11 @@ def write_atomically(path: Path, data: bytes) -> None:
     finally:
         temporary.unlink(missing_ok=True)
     _sync_folder(path.parent)
+
+
+def private(path: str, flags: int) -> int:
+    """An opener that makes files for their owner only, whatever the umask."""
+    return os.open(path, flags, 0o600)
 
 
 def _sync_folder(folder: Path) -> None:

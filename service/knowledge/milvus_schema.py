@@ -21,6 +21,12 @@ LOAD_TIMEOUT_S = 120.0
 """Creating and loading a large collection takes longer than any search may."""
 
 
+START_ANEW = (
+    "To begin a new store, set MILVUS_COLLECTION to another name (for example passages_2), which keeps the threads and "
+    "the audit log, or DATA_DIR to an empty folder; then run `gatehouse ingest` again for each source."
+)
+
+
 @dataclass(frozen=True, slots=True)
 class Capability:
     """What the store behind the address can do. Servers before 2.5 have no BM25 function.
@@ -105,10 +111,12 @@ def _check_record(described: dict[str, Any], collection: str, expected: dict[str
         found = {}
     if found == expected:
         return
-    way_out = "ingest again into a new collection (another DATA_DIR)"
     if not isinstance(found, dict) or found.get("layout") != expected["layout"]:
-        raise EmbeddingMismatch(f"The collection {collection!r} has not this version's layout: {way_out}.")
+        raise EmbeddingMismatch(
+            f"The store's collection {collection!r} was not made by this version of Gatehouse. {START_ANEW}"
+        )
     raise EmbeddingMismatch(
-        f"The collection {collection!r} was built with the embedding model {found.get('embedding')}, and "
-        f"EMBEDDING_MODEL is now {expected['embedding']}. Set EMBEDDING_MODEL back, or {way_out}."
+        f"The store's collection {collection!r} was built with the embedding model {found.get('embedding')}, and "
+        f"EMBEDDING_MODEL is now {expected['embedding']}: the vectors of the two cannot be compared. Set "
+        f"EMBEDDING_MODEL back to go on with what is there. {START_ANEW}"
     )

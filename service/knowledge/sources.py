@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import cast
 
 from service.errors import IngestError
-from service.knowledge.atomic import write_atomically
+from service.knowledge.atomic import private, write_atomically
 from service.model import Kind
 
 _NAME = re.compile(r"[^\W_][\w .&'()-]{0,63}")
@@ -93,7 +93,7 @@ def _locked(path: Path) -> Iterator[None]:
     """Hold the file's lock: two ingests at once must not lose each other's entry."""
     import fcntl
 
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.with_suffix(".lock").open("a") as file:
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with open(path.with_suffix(".lock"), "a", opener=private) as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield

@@ -33,6 +33,9 @@ class Thresholds:
     margin: float = 0.2
 
 
+DEFAULT_THRESHOLDS = Thresholds()
+
+
 @dataclass(frozen=True, slots=True)
 class Unit:
     """A piece of a source that can be quoted by itself, with its evidence for the question."""
@@ -50,7 +53,11 @@ class Quote:
 
     def __init__(self, scorer: Reranker, thresholds: Thresholds | None = None) -> None:
         self._scorer = scorer
-        self._at = thresholds or Thresholds()
+        self._at = thresholds or DEFAULT_THRESHOLDS
+
+    @property
+    def thresholds(self) -> Thresholds:
+        return self._at
 
     async def condense(self, turns: Sequence[Turn], question: str, usage: Usage) -> str:  # noqa: ARG002 - the port's
         if not turns or not lexical.is_follow_up(question):

@@ -14,12 +14,14 @@ PROBE_S = 2.0
 
 
 class SharedWindow(Protocol):
-    """A limit over several processes. `take` and `probe` raise where it cannot be asked."""
+    """A limit over several processes. Its methods raise where it cannot be asked."""
 
     @property
     def place(self) -> str: ...
 
     async def take(self, client: str) -> Allowance: ...
+
+    async def give_back(self, client: str) -> None: ...
 
     async def probe(self) -> None: ...
 
@@ -32,7 +34,7 @@ class LocalWindow(Protocol):
 
     def admit(self, client: str) -> Allowance: ...
 
-    def give_back(self, client: str) -> None: ...
+    def take_back(self, client: str) -> None: ...
 
 
 class WithFallback:
@@ -72,10 +74,18 @@ class WithFallback:
                 self._fall_back(error)
             else:
                 if not shared.allowed:
-                    self._own.give_back(client)
+                    self._own.take_back(client)
                 return shared
         self.failopen_total += self._probing is not None
         return own
+
+    async def give_back(self, client: str) -> None:
+        self._own.take_back(client)
+        if self._probing is None:
+            try:
+                await self._shared.give_back(client)
+            except Exception as error:  # as in `take`
+                self._fall_back(error)
 
     def state(self) -> ComponentState:
         detail = f"Redis at {self._shared.place}, {self._own.limit} per minute and client"

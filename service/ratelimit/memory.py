@@ -35,8 +35,11 @@ class MemoryLimiter:
         self._taken.move_to_end(client)
         return Allowance(True, self.limit, self.limit - len(taken), taken[0] + WINDOW_S - now)
 
-    def give_back(self, client: str) -> None:
-        """Take back the newest request: it was refused elsewhere."""
+    async def give_back(self, client: str) -> None:
+        self.take_back(client)
+
+    def take_back(self, client: str) -> None:
+        """Count the newest request no longer: it was refused elsewhere, or does not count."""
         if taken := self._taken.get(client):
             taken.pop()
 

@@ -82,15 +82,25 @@ class RedisWindow:
         """Count one request, or refuse it. Raises `RedisAway`."""
         return await self._asked(KEY + client, self.limit)
 
+    async def give_back(self, client: str) -> None:
+        """Count the newest request no longer. Raises `RedisAway`."""
+        await self._answered("LPOP", KEY + client)
+
     async def probe(self) -> None:
         """Run the script as a request would: a Redis that is full or read-only is found too. Raises `RedisAway`."""
         await self._asked(PROBE_KEY, PROBE_LIMIT)
 
     async def _asked(self, key: str, limit: int) -> Allowance:
+        reply = await self._answered("EVAL", SLIDING_WINDOW, 1, key, limit, self._window_ms)
+        try:
+            return allowance_of(reply, limit, self._window_ms)
+        except (ValueError, TypeError) as error:
+            raise RedisAway(f"{type(error).__name__}: {error}") from error
+
+    async def _answered(self, *command: str | int) -> object:
         try:
             async with asyncio.timeout(self._timeout_s), self._free:
-                reply = await self._run(key, limit)
-            return allowance_of(reply, limit, self._window_ms)
+                return await self._run(*command)
         except TimeoutError:
             raise RedisAway(f"no answer within {self._timeout_s:g} s") from None
         except WRONG as error:
@@ -100,20 +110,20 @@ class RedisWindow:
         while self._idle:
             await dropped(self._idle.pop())
 
-    async def _run(self, key: str, limit: int) -> object:
+    async def _run(self, *command: str | int) -> object:
         if not self._idle:
-            return await self._run_on(self._new(), key, limit)
+            return await self._run_on(self._new(), *command)
         try:
-            return await self._run_on(self._idle.pop(), key, limit)
+            return await self._run_on(self._idle.pop(), *command)
         except ConnectionLost:
             # Redis closes idle connections, and all of them when it restarts: that alone is no outage.
             await self.aclose()
-            return await self._run_on(self._new(), key, limit)
+            return await self._run_on(self._new(), *command)
 
-    async def _run_on(self, connection: Connection, key: str, limit: int) -> object:
+    async def _run_on(self, connection: Connection, *command: str | int) -> object:
         async with returned_when_whole(connection, self._idle):
             await connection.connect()  # type: ignore[no-untyped-call]
-            await connection.send_command("EVAL", SLIDING_WINDOW, 1, key, limit, self._window_ms)
+            await connection.send_command(*command)
             return await connection.read_response()
 
     def _new(self) -> Connection:

@@ -15,13 +15,14 @@ logger = logging.getLogger(__name__)
 def load_reranker(model: str, *, base: Path, threads: int, max_concurrent: int) -> Reranker:
     """Return the cross-encoder `model`, or `KeepOrder` for "", "keep-order" and what cannot be loaded. Blocks.
 
-    `base` is the folder of the verified weights that the shipped adapter is merged onto.
+    `base` is the folder of the verified weights that the shipped adapter is merged onto. The one that ships is always
+    there: where its files are damaged nothing can be scored, and no order stands in for it. Raises `ModelFilesError`.
     """
     if model in ("", KeepOrder.name):
         return KeepOrder("no reranker is configured")
+    if model == NAME:
+        return load_shipped(base, threads=threads, max_concurrent=max_concurrent)
     try:
-        if model == NAME:
-            return load_shipped(base, threads=threads, max_concurrent=max_concurrent)
         return CrossEncoderReranker.load(model, threads=threads, max_concurrent=max_concurrent)
     except ModelFilesError as error:
         logger.warning("reranker off: %s", error)

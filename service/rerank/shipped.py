@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from service.errors import ModelFilesError
 from service.low_rank import checksums, merge_adapter, read_adapter
 from service.rerank.cross_encoder import CrossEncoderReranker
-from service.weights import load_weights, sha256_of_file
+from service.weights import INSTALL_AGAIN, load_weights, sha256_of_file
 
 if TYPE_CHECKING:
     from sentence_transformers import CrossEncoder
@@ -59,11 +59,13 @@ def calibration_of(weights: Path) -> tuple[float, float]:
     path = weights.with_suffix(".calibration.json")
     try:
         if sha256_of_file(path) != checksums(weights)[path.name]:
-            raise ModelFilesError(f"The calibration {path.name} is not the one that was shipped (SHA-256 differs).")
+            raise ModelFilesError(
+                f"The calibration {path.name} is not the one that was shipped (SHA-256 differs). {INSTALL_AGAIN}"
+            )
         found = json.loads(path.read_text(encoding="utf-8"))
         return float(found["slope"]), float(found["offset"])
     except (OSError, KeyError, TypeError, ValueError) as error:
-        raise ModelFilesError(f"The calibration {path.name} cannot be read: install Gatehouse again.") from error
+        raise ModelFilesError(f"The calibration {path.name} cannot be read. {INSTALL_AGAIN}") from error
 
 
 def _without_a_head(folder: str, local_files_only: bool) -> "CrossEncoder":

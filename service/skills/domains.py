@@ -79,14 +79,14 @@ def _is_ip(name: str) -> bool:
     return True
 
 
+def is_below(host: str, domain: str) -> bool:
+    """Whether `host` is `domain` or a subdomain of it, whoever's. Both are canonical."""
+    return host == domain or host.endswith(f".{domain}")
+
+
 def is_within(host: str, domain: str) -> bool:
     """Whether `host` is `domain` or a subdomain of the same party. Both are canonical."""
-    if host == domain:
-        return True
-    if not host.endswith(f".{domain}"):
-        return False
-    suffix = public_suffix(host)
-    return suffix != domain and not suffix.endswith(f".{domain}")
+    return is_below(host, domain) and (host == domain or not is_below(public_suffix(host), domain))
 
 
 def public_suffix(host: str) -> str:

@@ -55,7 +55,7 @@ class DuckDuckGo:
     ) -> None:
         self._engine = engine
         self._fetcher = fetcher
-        self._masks = masks
+        self.masks = masks
         self._reranker = reranker
         self._snapshots = snapshots
         self._limits = limits or WebLimits()
@@ -84,11 +84,11 @@ class DuckDuckGo:
 
     async def _query(self, ask: WebAsk) -> str:
         """The exact text that leaves: masked before it is worded (wording loses what a name looks like), and after."""
-        masked = self._masks.mask(ask.question)
+        masked = self.masks.mask(ask.question)
         if not any(character.isalnum() for character in masked):
             return ""
         words = await ask.write(masked)
-        return phrased(self._masks.mask(words, named_in=ask.question), ask.domains)
+        return phrased(self.masks.mask(words, named_in=ask.question), ask.domains)
 
     async def _found(self, query: str, ask: WebAsk) -> WebFindings:
         deadline = asyncio.get_running_loop().time() + self._limits.budget_s

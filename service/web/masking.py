@@ -4,6 +4,7 @@ A list of rules, each a pattern whose matches are taken out. The built-in ones k
 ("Mr ...", "our client ...", "... Ltd"); the operator's file adds what no pattern can guess.
 """
 
+import hashlib
 import re
 import unicodedata
 from collections.abc import Iterable, Sequence
@@ -104,9 +105,10 @@ _MOST_ROUNDS = 4
 
 
 class Masks:
-    """The built-in rules and the operator's."""
+    """The built-in rules and the operator's. `sha256` is that of the operator's file, "" without one."""
 
-    def __init__(self, extra: Iterable[re.Pattern[str]] = ()) -> None:
+    def __init__(self, extra: Iterable[re.Pattern[str]] = (), sha256: str = "") -> None:
+        self.sha256 = sha256
         # The operator's come first: a built-in rule must not cut a listed name in two.
         self._extra = tuple(extra)
 
@@ -117,7 +119,8 @@ class Masks:
         A literal is matched as whole words, in any case and with any white space or hyphen between its words. Raises
         `OperatorError` that names the line.
         """
-        return cls(patterns_of(_lines(path), path.name))
+        data = _read(path)
+        return cls(patterns_of(_lines(data, path.name), path.name), hashlib.sha256(data).hexdigest())
 
     def mask(self, text: str, named_in: str = "") -> str:
         """Return `text` on one line, NFKC, without invisible characters and without what a rule matches.
@@ -158,7 +161,7 @@ def _plain(text: str) -> str:
     return " ".join("".join(c for c in folded if c.isspace() or unicodedata.category(c) not in _HIDDEN).split())
 
 
-def _lines(path: Path) -> list[str]:
+def _read(path: Path) -> bytes:
     try:
         with path.open("rb") as file:
             data = file.read(MAX_FILE_BYTES + 1)
@@ -166,10 +169,14 @@ def _lines(path: Path) -> list[str]:
         raise OperatorError(f"WEB_MASK_FILE: {path.name} cannot be read ({error.strerror}).") from None
     if len(data) > MAX_FILE_BYTES:
         raise OperatorError(f"WEB_MASK_FILE: {path.name} is longer than {MAX_FILE_BYTES} bytes.")
+    return data
+
+
+def _lines(data: bytes, name: str) -> list[str]:
     try:
         return data.decode("utf-8-sig").splitlines()
     except UnicodeDecodeError:
-        raise OperatorError(f"WEB_MASK_FILE: {path.name} is not UTF-8 text.") from None
+        raise OperatorError(f"WEB_MASK_FILE: {name} is not UTF-8 text.") from None
 
 
 def patterns_of(lines: Sequence[str], name: str) -> list[re.Pattern[str]]:

@@ -8,6 +8,7 @@ from urllib.parse import urljoin, urlsplit
 
 from service.citations.links import safe_url
 from service.errors import PageRefused
+from service.skills.domains import is_below
 from service.web.addresses import is_public
 
 MAX_URL_CHARS = 2048
@@ -94,12 +95,6 @@ def _checked_host(host: str) -> str:
         raise PageRefused("the host is a number in an unusual form")
     if len(labels) < 2 or len(host) > _MAX_HOST_CHARS or not all(_LABEL.fullmatch(label) for label in labels):
         raise PageRefused("the host is no whole name")
-    if any(within(host, ending) for ending in _INSIDE):
+    if any(is_below(host, ending) for ending in _INSIDE):
         raise PageRefused("the host is a name inside a network")
     return host
-
-
-def within(host: str, domain: str) -> bool:
-    """Whether `host` is `domain` or lies below it. Case and a trailing dot do not matter, a missing dot does."""
-    host, domain = (name.lower().removesuffix(".") for name in (host, domain))
-    return bool(domain) and (host == domain or host.endswith(f".{domain}"))

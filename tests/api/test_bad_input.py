@@ -155,12 +155,31 @@ async def test_a_question_of_8000_characters_is_answered(served: Served) -> None
     assert (await served.answer("é" * 8000)).json()["status"] == "answered"
 
 
-async def test_a_field_that_is_named_twice_is_never_a_500(served: Served) -> None:
-    body = b'{"question":"one","question":"two","thread_id":"twice","web_search":true,"web_search":false}'
-    answer = await served.client.post("/chat", content=body, headers={**JSON, "Accept": "application/json"})
-    assert answer.status_code == 200
-    [turn] = (await served.client.get("/threads/twice")).json()["items"]
-    assert (turn["question"], turn["web_search"]) == ("two", False)
+TWICE: dict[str, tuple[str, str, bytes]] = {
+    "question": ("POST", "/chat", b'{"question":"one","question":"two"}'),
+    "the same again": ("POST", "/chat", b'{"question":"one","question":"one"}'),
+    "in other letters": ("POST", "/chat", b'{"question":"one","que\\u0073tion":"two"}'),
+    "off, then on": ("POST", "/chat", b'{"question":"one","web_search":false,"web_search":true}'),
+    "on, then off": ("POST", "/chat", b'{"web_search":true,"question":"one","web_search":false}'),
+    "a long number first": ("POST", "/chat", b'{"question":"one","skill":' + b"1" * 4000 + b',"skill":null}'),
+    "a deep list first": ("POST", "/chat", b'{"question":"one","skill":' + b"[" * 150 + b"]" * 150 + b',"skill":null}'),
+    "title": ("PATCH", "/threads/t", b'{"title":"one","title":"two"}'),
+    "thumbs": ("POST", "/runs/r/feedback", b'{"thumbs":"up","thumbs":"down"}'),
+    "key": ("POST", "/session", b'{"key":"one","key":"two"}'),
+}
+
+
+@pytest.mark.parametrize(("method", "path", "body"), TWICE.values(), ids=TWICE)
+async def test_a_key_that_is_named_twice_is_422_wherever_json_is_read(
+    served: Served, knowledge: FixedKnowledge, method: str, path: str, body: bytes
+) -> None:
+    before = len(knowledge.queries)
+    answer = await served.client.request(method, path, content=body, headers=JSON)
+    error = problem_of(answer.status_code, answer.content)
+    assert (answer.status_code, error["code"]) == (422, "invalid_request")
+    assert "send each key once" in error["message"]
+    assert error["message"].split(":")[0] in body.decode().replace("\\u0073", "s")
+    assert len(knowledge.queries) == before
 
 
 @pytest.mark.parametrize("skill", ["nobody-wrote-it", "../secrets", "", "a.b", "\u202e"])

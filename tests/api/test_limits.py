@@ -1,5 +1,6 @@
 """The limit on a client alone: its headers, what counts, and the tricks that change nothing."""
 
+import asyncio
 from pathlib import Path
 
 import httpx
@@ -191,6 +192,27 @@ async def test_attempts_to_sign_in_are_limited_by_address(tmp_path: Path) -> Non
         statuses = [(await served.client.post("/session", json={"key": f"guess {n}"})).status_code for n in range(6)]
         assert statuses == [401] * LIMIT + [429] * 2
         assert await admitted(served, [bearer(ALICE)] * 9) == LIMIT
+
+
+async def test_a_sign_in_with_a_known_key_spends_no_attempt(tmp_path: Path) -> None:
+    async with guarded(tmp_path, limiter=MemoryLimiter(LIMIT)) as served:
+
+        async def attempt(key: str) -> httpx.Response:
+            return await served.client.post("/session", json={"key": key})
+
+        good = [await attempt(ALICE) for _ in range(LIMIT * 3)]
+        assert {answer.status_code for answer in good} == {200}
+        assert {answer.headers["RateLimit-Remaining"] for answer in good} == {str(LIMIT)}
+        mixed = [(await attempt(key)).status_code for key in ("guess", ALICE) * LIMIT]
+        assert mixed == [401, 200] * (LIMIT - 1) + [401, 429]
+        assert (await attempt("guess")).status_code == 429
+
+
+async def test_guesses_that_arrive_together_are_each_counted_before_any_is_looked_at(tmp_path: Path) -> None:
+    async with guarded(tmp_path, limiter=MemoryLimiter(LIMIT)) as served:
+        guesses = [served.client.post("/session", json={"key": key}) for key in ["guess"] * 10 + [ALICE]]
+        statuses = sorted(answer.status_code for answer in await asyncio.gather(*guesses))
+        assert statuses.count(401) <= LIMIT
 
 
 async def test_one_client_cannot_take_every_run(tmp_path: Path) -> None:

@@ -4,11 +4,13 @@ import asyncio
 import errno
 import json
 import os
+import threading
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from langgraph.checkpoint.memory import InMemorySaver
 
 from service.audit.log import AuditLog
 from service.audit.reserve import RESERVE_FILE
@@ -312,3 +314,93 @@ async def test_records_of_many_runs_at_once_do_not_mix(tmp_path: Path, audit: Au
     for number, end in enumerate(ends):
         assert records[end["run_id"]]["question"] == f"question {number}"
         assert records[end["run_id"]]["answer"] == end["answer"]
+
+
+class HungDisk:
+    """An audit log whose disk takes nothing from now on, until it is freed."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.free = threading.Event()
+        self._fsync = os.fsync
+        monkeypatch.setattr("service.audit.log.WRITE_S", 0.2)
+        monkeypatch.setattr("service.audit.log.AGAIN_S", 0.01)
+        monkeypatch.setattr(os, "fsync", self.fsync)
+
+    def fsync(self, descriptor: int) -> None:
+        self.free.wait(10)
+        self._fsync(descriptor)
+
+
+async def test_a_record_that_is_slower_than_its_limit_says_what_the_reader_was_told(
+    tmp_path: Path, audit: AuditLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    house = House(services(tmp_path), ScriptedModel(), audit=audit)
+    disk = HungDisk(monkeypatch)
+    frames = await house.ask()
+    assert frames[-1]["code"] == "audit_unavailable"
+    disk.free.set()
+    await eventually(lambda: audit.state().ok)
+    assert the_record(tmp_path)["ending"] == {
+        "outcome": "error",
+        "code": "audit_unavailable",
+        "message": frames[-1]["message"],
+        "stopped_by": "",
+    }
+
+
+@pytest.mark.parametrize("phase", PHASES)
+async def test_a_service_that_stops_on_a_hung_disk_tells_an_error_in_time_and_records_the_same(
+    tmp_path: Path, audit: AuditLog, monkeypatch: pytest.MonkeyPatch, phase: str
+) -> None:
+    world, model, stall = stalling(tmp_path)
+    house = House(world, model, audit=audit)
+    run = house.runs.start(Request(ThreadRef("alice", "t"), f"stall in {phase}"))
+    await eventually(lambda: bool(stall.reached))
+    disk = HungDisk(monkeypatch)
+    async with asyncio.timeout(5):
+        await house.runs.close()
+        frames = [house.presenter.frame(told, run.run_id).model_dump(mode="json") async for told in run.events()]
+    assert frames[-1]["code"] == "audit_unavailable"
+    disk.free.set()
+    await eventually(lambda: audit.state().ok)
+    assert the_record(tmp_path)["ending"]["code"] == "audit_unavailable"
+
+
+async def test_a_store_that_hangs_keeps_no_run_from_its_record_when_the_service_stops(
+    tmp_path: Path, audit: AuditLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("service.graph.runs.ENDING_S", 0.1)
+    world, model, stall = stalling(tmp_path)
+    house = House(world, model, audit=audit)
+    monkeypatch.setattr(house.history, "state", lambda _: asyncio.sleep(60))
+    run = house.runs.start(Request(ThreadRef("alice", "t"), "stall in judging"))
+    await eventually(lambda: bool(stall.reached))
+    await house.runs.close()
+    before = bodies(tmp_path / "audit")
+    frames = [house.presenter.frame(told, run.run_id).model_dump(mode="json") async for told in run.events()]
+    assert frames[-1]["code"] == "shutting_down"
+    assert [record["ending"]["code"] for record in before] == ["shutting_down"]
+    assert before[0]["ending"]["stopped_by"] == "shutdown"
+
+
+async def test_a_turn_that_is_being_stored_when_the_service_stops_is_answered_or_told_as_an_error_and_never_both(
+    tmp_path: Path, audit: AuditLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("service.graph.runs.ENDING_S", 0.1)
+    stored, free = asyncio.Event(), asyncio.Event()
+
+    class SlowSaver(InMemorySaver):
+        async def aput(self, *given: Any) -> Any:
+            stored.set()
+            await free.wait()
+            return await super().aput(*given)
+
+    house = House(services(tmp_path), ScriptedModel(), audit=audit, checkpointer=SlowSaver())
+    run = house.runs.start(Request(ThreadRef("alice", "t"), "Why?"))
+    await stored.wait()
+    await house.runs.close()
+    free.set()
+    frames = [house.presenter.frame(told, run.run_id).model_dump(mode="json") async for told in run.events()]
+    assert frames[-1]["code"] == "shutting_down"
+    assert the_record(tmp_path)["ending"]["code"] == "shutting_down"
+    await asyncio.wait([run.work] if run.work else [])

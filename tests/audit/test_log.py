@@ -140,26 +140,101 @@ async def test_a_record_that_can_never_be_written_goes_whole_to_the_log_of_the_p
     assert '"question":"what was asked"' in lost.getMessage()
 
 
-async def test_a_slow_write_that_ended_well_after_all_is_not_written_twice(
+class SlowDisk:
+    """Every fsync waits until `go_on`, as on a disk that hangs."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.go_on = threading.Event()
+        self.waiting = threading.Event()
+        self._fsync = os.fsync
+        monkeypatch.setattr(os, "fsync", self.fsync)
+        monkeypatch.setattr("service.audit.log.WRITE_S", 0.05)
+        monkeypatch.setattr("service.audit.log.AGAIN_S", 0.01)
+
+    def fsync(self, descriptor: int) -> None:
+        self.waiting.set()
+        self.go_on.wait(5)
+        self._fsync(descriptor)
+
+
+async def test_a_write_that_was_given_up_as_too_slow_is_taken_back_and_what_was_told_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with audit_log(tmp_path) as log:
+        disk = SlowDisk(monkeypatch)
+        with pytest.raises(AuditUnavailable):
+            await log.append("run", run("slow", told="answered"))
+        log.hold("run", run("slow", told="an error"))
+        assert disk.waiting.is_set()
+        disk.go_on.set()
+        await until_ready(log)
+        await log.append("run", run("next"))
+        assert await log.run("slow", "alice") is not None
+    assert [(body["run_id"], body.get("told")) for body in bodies(tmp_path)] == [("slow", "an error"), ("next", None)]
+    assert verify(tmp_path).whole
+
+
+async def test_a_write_that_never_began_when_it_was_given_up_is_not_made_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with audit_log(tmp_path) as log:
+        disk = SlowDisk(monkeypatch)
+        both = [log.append("run", run("first")), log.append("run", run("queued behind it"))]
+        assert [type(fault) for fault in await asyncio.gather(*both, return_exceptions=True)] == [AuditUnavailable] * 2
+        assert not log.state().ok
+        assert "disk" in log.state().detail
+        disk.go_on.set()
+        await until_ready(log)
+    assert bodies(tmp_path) == []
+    assert verify(tmp_path).whole
+
+
+async def test_a_record_on_disk_counts_however_slow_what_follows_it_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("service.audit.log.WRITE_S", 0.05)
-    monkeypatch.setattr("service.audit.log.AGAIN_S", 0.01)
     go_on = threading.Event()
-    fsync = os.fsync
+    async with audit_log(tmp_path) as log:
+        monkeypatch.setattr(log._index, "catch_up", lambda: go_on.wait(5))
+        await log.append("run", run("r1"))
+        log.check()
+        go_on.set()
+    assert [body["run_id"] for body in bodies(tmp_path)] == ["r1"]
 
-    def slow(descriptor: int) -> None:
-        go_on.wait(5)
-        fsync(descriptor)
+
+async def test_a_record_whose_head_could_not_be_written_is_not_written_twice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("service.audit.log.AGAIN_S", 0.01)
+
+    def no_head(*_: object) -> None:
+        raise OSError(errno.EIO, "Input/output error")
 
     async with audit_log(tmp_path) as log:
-        monkeypatch.setattr(os, "fsync", slow)
-        with pytest.raises(AuditUnavailable):
-            await log.append("run", run("slow"))
-        log.hold("run", run("slow"))
-        go_on.set()
+        await log.append("run", run("before"))
+        with monkeypatch.context() as broken:
+            broken.setattr("service.audit.writer.write_head", no_head)
+            await log.append("run", run("r1", told="answered"))
+        log.hold("run", run("r1", told="an error"))
         await until_ready(log)
-    assert [body["run_id"] for body in bodies(tmp_path)] == ["slow"]
+    assert [(body["run_id"], body.get("told")) for body in bodies(tmp_path)] == [("before", None), ("r1", "answered")]
+    assert verify(tmp_path).whole
+
+
+async def test_a_run_whose_process_died_before_the_head_was_written_is_recorded_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with audit_log(tmp_path) as log, audit_log(tmp_path) as other:
+        dead = Underway(tmp_path)
+        dead.open()
+        dead.put("r1", run("r1", ending={"code": "lost"}))
+        with monkeypatch.context() as broken:
+            broken.setattr("service.audit.writer.write_head", lambda *_: None)
+            Writer(tmp_path, 10_000_000).append("run", run("r1", ending={"code": ""}))
+        os.close(dead._owned)
+        await other.append("run", run("r2"))
+        log._record_the_lost()
+    assert [body["run_id"] for body in bodies(tmp_path)] == ["r1", "r2"]
 
 
 async def test_a_caller_that_leaves_does_not_leave_half_a_record(tmp_path: Path) -> None:

@@ -14,7 +14,14 @@ from tests.running import House
 async def replica(url: str, services: Services, model: AnswerModel) -> AsyncIterator[House]:
     async with AsyncExitStack() as stack:
         threads = await open_postgres(url, stack)
-        house = House(services, model, checkpointer=threads.checkpointer, store=threads.listing, locks=threads.locks)
+        house = House(
+            services,
+            model,
+            checkpointer=threads.checkpointer,
+            store=threads.listing,
+            locks=threads.locks,
+            stops=threads.stops,
+        )
         stack.push_async_callback(house.runs.close)
         yield house
 

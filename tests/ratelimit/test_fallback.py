@@ -152,12 +152,29 @@ async def test_a_request_that_leaves_while_it_waits_for_redis_harms_no_other() -
         assert await allowed(limiter, "alice", 10) == 4  # a request counts, also where its reader has left
 
 
+@needs_redis
+async def test_what_is_given_back_counts_neither_here_nor_in_redis_also_where_it_has_gone(
+    redis_server: RedisServer,
+) -> None:
+    async with opened(redis_server.url) as limiter:
+        assert await allowed(limiter, "alice", 9) == 5
+        await limiter.give_back("alice")
+        assert await allowed(limiter, "alice", 9) == 1
+        redis_server.kill()
+        await limiter.give_back("alice")
+        assert is_away(limiter)
+        assert await allowed(limiter, "alice", 9) == 1
+
+
 class Broken:
     """A shared window with a bug."""
 
     place = "nowhere"
 
     async def take(self, client: str) -> Allowance:
+        raise KeyError(client)
+
+    async def give_back(self, client: str) -> None:
         raise KeyError(client)
 
     async def probe(self) -> None:

@@ -81,8 +81,8 @@ def test_who_waits_as_long_as_told_is_admitted() -> None:
 def test_a_request_that_is_given_back_is_free_again() -> None:
     window, _ = limiter()
     allowed(window, "alice", 3)
-    window.give_back("alice")
-    window.give_back("nobody")
+    window.take_back("alice")
+    window.take_back("nobody")
     assert allowed(window, "alice", 3) == 1
 
 

@@ -44,6 +44,15 @@ async def test_the_limit_is_admitted_and_one_more_is_told_how_long_to_wait(redis
 
 
 @needs_redis
+async def test_what_is_given_back_may_be_asked_again_in_any_process(redis_server: RedisServer) -> None:
+    async with opened(redis_server.url) as first, opened(redis_server.url) as second:
+        assert await allowed(first, "alice", 4) == 3
+        await second.give_back("alice")
+        await second.give_back("nobody")
+        assert await allowed(first, "alice", 4) == 1
+
+
+@needs_redis
 async def test_hundreds_at_once_over_two_connections_admit_exactly_the_limit(redis_server: RedisServer) -> None:
     async with opened(redis_server.url, limit=50) as first, opened(redis_server.url, limit=50) as second:
         taken = await asyncio.gather(*(window.take("alice") for window in (first, second) for _ in range(150)))

@@ -8,6 +8,7 @@ from service.ports import Reranker
 from service.rerank.choose import load_reranker
 from service.rerank.cross_encoder import CrossEncoderReranker
 from service.rerank.keep_order import KeepOrder
+from service.rerank.shipped import NAME
 
 
 async def test_scores_fall_with_the_rank_and_stay_within_0_and_1() -> None:
@@ -35,6 +36,18 @@ def test_an_installation_without_a_reranker_keeps_the_order_and_says_so(model: s
     reranker = load_reranker(model, base=Path("never-read"), threads=1, max_concurrent=1)
     assert reranker.name == "keep-order"
     assert "no reranker is configured" in reranker.state().detail
+
+
+def test_the_reranker_that_ships_is_not_replaced_where_its_files_are_damaged(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def damaged(*_: object, **__: object) -> None:
+        raise ModelFilesError("The adapter is not the one that was shipped.")
+
+    monkeypatch.setattr("service.rerank.choose.load_shipped", damaged)
+    with pytest.raises(ModelFilesError, match="not the one that was shipped"):
+        load_reranker(NAME, base=Path("never-read"), threads=1, max_concurrent=1)
+    assert "reranker off" not in caplog.text
 
 
 def test_a_model_that_cannot_be_loaded_is_replaced_aloud(

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from service.model import Scope
-from service.skills.domains import admits, canonical, host_of
+from service.skills.domains import admits, canonical, host_of, is_below
 
 ALLOWED = Scope(domains=frozenset({"rules.example", "example.co.uk", "xn--bcher-kva.example"}))
 
@@ -121,3 +121,19 @@ def test_a_name_that_runs_into_the_domain_without_a_dot_is_never_inside(text: st
     host = host_of(f"https://{text}rules.example/")
     inside = admits(Scope(domains=frozenset({"rules.example"})), f"https://{text}rules.example/")
     assert not inside or (host is not None and (host == "rules.example" or host.endswith(".rules.example")))
+
+
+@pytest.mark.parametrize(
+    ("host", "domain", "inside"),
+    [
+        ("example.com", "example.com", True),
+        ("www.example.com", "example.com", True),
+        ("printer.local", "local", True),
+        ("evilexample.com", "example.com", False),
+        ("example.com.evil.test", "example.com", False),
+        ("example.co", "example.com", False),
+        ("com", "example.com", False),
+    ],
+)
+def test_a_name_holds_itself_and_what_lies_below_it(host: str, domain: str, inside: bool) -> None:
+    assert is_below(host, domain) is inside

@@ -131,6 +131,13 @@ def test_the_operators_texts_and_patterns_are_masked_too(tmp_path: Path) -> None
     assert said.split() == [",", "and", "on", ";", ","]
 
 
+def test_the_operators_file_is_named_by_its_hash(tmp_path: Path) -> None:
+    one, other = masks_of(tmp_path, "Jane Doe"), masks_of(tmp_path, "Jane Roe")
+    assert len(one.sha256) == 64
+    assert one.sha256 != other.sha256
+    assert Masks().sha256 == ""
+
+
 def test_a_listed_name_is_a_whole_word(tmp_path: Path) -> None:
     assert masks_of(tmp_path, "Ash").mask("the ash of cash and Ashes") == "the of cash and Ashes"
 
