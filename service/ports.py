@@ -16,7 +16,7 @@ from service.model import (
     Usage,
     WebStatus,
 )
-from service.record import RecordedRun, RecordKind, RunRecord
+from service.record import FeedbackRecord, RecordedRun, RecordKind, RunRecord
 
 
 class KnowledgeBase(Protocol):
@@ -198,6 +198,22 @@ class RunObserver(Protocol):
 
     def ended(self, record: RunRecord) -> None:
         """Take note of a run that has ended, after its reader was told. Must not wait; what it raises is logged."""
+        ...
+
+
+class FeedbackObserver(Protocol):
+    """Watches what people say of answers. Whatever becomes of it, the feedback is kept in the audit log."""
+
+    def feedback(self, record: FeedbackRecord) -> None:
+        """Take note of a client's word on an answer, after it was recorded. Must not wait; what it raises is logged."""
+        ...
+
+
+class ScoreSink(Protocol):
+    """Where a score of a run's answer is shown beside its trace."""
+
+    def score(self, run_id: str, name: str, value: float, comment: str = "") -> None:
+        """Hand over one score of the run. Callable from any thread; must not wait, and never raises."""
         ...
 
 
