@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from service.model import (
     Candidate,
@@ -201,12 +201,20 @@ class RunObserver(Protocol):
         ...
 
 
+@runtime_checkable
 class FeedbackObserver(Protocol):
     """Watches what people say of answers. Whatever becomes of it, the feedback is kept in the audit log."""
 
     def feedback(self, record: FeedbackRecord) -> None:
         """Take note of a client's word on an answer, after it was recorded. Must not wait; what it raises is logged."""
         ...
+
+
+@runtime_checkable
+class Reporting(Protocol):
+    """An observer that `/readyz` names."""
+
+    def state(self) -> ComponentState: ...
 
 
 class ScoreSink(Protocol):

@@ -26,7 +26,8 @@ _HIDDEN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn"})
 def plain(text: str) -> str:
     """What is written in look-alike digits or parted by invisible characters must not slip through."""
     folded = unicodedata.normalize("NFKC", text)
-    return "".join(c for c in folded if c.isspace() or unicodedata.category(c) not in _HIDDEN)
+    hidden = [c for c in set(folded) if not c.isspace() and unicodedata.category(c) in _HIDDEN]
+    return folded.translate(dict.fromkeys(map(ord, hidden))) if hidden else folded
 
 
 def load_list(path: Path) -> list[re.Pattern[str]]:

@@ -6,7 +6,7 @@ import secrets
 import shutil
 import tempfile
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,8 +33,8 @@ from service.llm.claude import Claude
 from service.llm.fallback import WithFallback
 from service.llm.quote import Quote
 from service.model import ComponentState
-from service.observing import open_observers
-from service.ports import AnswerModel, AuditSink, RateLimiter, Reranker, WebSearch
+from service.observing import feedback_observers, open_observers, states_of
+from service.ports import AnswerModel, AuditSink, RateLimiter, Reranker, RunObserver, WebSearch
 from service.rerank.choose import load_reranker
 from service.rerank.shipped import NAME as SHIPPED
 from service.rerank.shipped import load_shipped
@@ -128,7 +128,7 @@ async def open_gatehouse(settings: Settings, progress: Progress, site: Path | No
         model_for_run = await choose_model(settings, Quote(scorer), stack)
         graph = build_graph(threads.checkpointer)
         history = History(graph, threads.checkpointer, threads.listing, threads.locks)
-        observers = await open_observers()
+        observers = await open_observers(settings, stack)
         runs = Runs(
             graph,
             history,
@@ -144,7 +144,9 @@ async def open_gatehouse(settings: Settings, progress: Progress, site: Path | No
         stack.push_async_callback(runs.close)
         limiter = await open_limiter(settings, stack)
         site = site or sample_site(store.registry)
-        api = api_state_of(settings, store, services, runs, history, audit, model_for_run, skills, limiter, site)
+        api = api_state_of(
+            settings, store, services, runs, history, audit, model_for_run, skills, limiter, site, observers
+        )
         warn_at_start([reranker.state(), model_for_run().state()])
         yield Gatehouse(store, services, runs, history, api)
 
@@ -232,6 +234,7 @@ def api_state_of(
     skills: Skills,
     limiter: RateLimiter,
     site: Path | None,
+    observers: Sequence[RunObserver],
 ) -> ApiState:
     async def readiness() -> list[ComponentState]:
         return [
@@ -244,6 +247,7 @@ def api_state_of(
             await history.readiness(),
             audit.state(),
             limiter.state(),
+            *states_of(observers),
             await asyncio.to_thread(storage_state, settings.DATA_DIR),
         ]
 
@@ -262,6 +266,7 @@ def api_state_of(
         instance=secrets.token_hex(8),
         site=site,
         skills=skills,
+        feedback_observers=feedback_observers(observers),
     )
 
 
