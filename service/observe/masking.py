@@ -8,12 +8,15 @@ import hashlib
 import hmac
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
 from typing import Any
 
 from service.sensitive import ACCOUNT, CREDENTIALS, EMAIL, plain
 
 LONGEST = 50_000
 """Characters of one text in a trace; the audit log has the whole."""
+SHORT = 100
+"""Characters of a text whose mask is remembered."""
 LONGEST_ID = 200
 """Langfuse drops a session or user id that is longer."""
 
@@ -57,9 +60,14 @@ class TraceMasks:
     def __init__(self, names: Iterable[re.Pattern[str]] = (), key: bytes = b"") -> None:
         self._names = tuple(names)
         self._key = key
+        # Most texts of a trace are codes and ids, the same in every trace: measured, two thirds of the time.
+        self._known = lru_cache(maxsize=512)(self._mask)
 
     def mask(self, text: str) -> str:
         """Return `text` with a mark in place of all that is private, cut at `LONGEST` characters."""
+        return self._known(text) if len(text) <= SHORT else self._mask(text)
+
+    def _mask(self, text: str) -> str:
         # The operator's first: a built-in rule must not cut a listed name in two.
         masked = replaced(self._names, "[name]", plain(text))
         masked = replaced(SECRETS, "[secret]", masked)
