@@ -72,6 +72,7 @@ class LangfuseTraces:
         timeout_s: float = 5.0,
         pauses_s: Sequence[float] = (1.0, 5.0),
         limit: int = 256,
+        linger_s: float = 1.0,
     ) -> None:
         self._place = urlsplit(host).netloc.rpartition("@")[2]
         self._sample_rate = sample_rate
@@ -86,7 +87,7 @@ class LangfuseTraces:
         }
         self._delivery = Delivery(host, public_key, secret_key, headers)
         self._worker = Worker[RunRecord | Score](
-            "traces", self._send, limit=limit, timeout_s=timeout_s, pauses_s=pauses_s
+            "traces", self._send, limit=limit, linger_s=linger_s, timeout_s=timeout_s, pauses_s=pauses_s
         )
 
     def ended(self, record: RunRecord) -> None:

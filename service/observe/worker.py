@@ -28,7 +28,7 @@ class Worker(Generic[T]):
     """Hands batches of at most `batch` items to `send`, in its own thread, and tries again after each of `pauses_s`.
 
     `send(items, timeout_s)` returns how many of the items arrived, or raises `SendFailed`. `limit` is how many items
-    may wait; one more is dropped.
+    may wait; one more is dropped. A batch is sent `linger_s` after its first item, for others to come along.
     """
 
     def __init__(
@@ -38,6 +38,7 @@ class Worker(Generic[T]):
         *,
         limit: int = 256,
         batch: int = 16,
+        linger_s: float = 1.0,
         timeout_s: float = 5.0,
         pauses_s: Sequence[float] = (1.0, 5.0),
     ) -> None:
@@ -45,6 +46,7 @@ class Worker(Generic[T]):
         self._send = send
         self._queue: Queue[T] = Queue(limit)
         self._batch = batch
+        self._linger_s = linger_s
         self._timeout_s = timeout_s
         self._pauses_s = pauses_s
         self._closing = threading.Event()
@@ -104,10 +106,11 @@ class Worker(Generic[T]):
                 self._taken = 0
 
     def _next(self) -> list[T]:
-        """Everything that waits, at most a batch; waits a moment for the first."""
+        """Everything that waits, at most a batch; none where none comes in a moment."""
         items: list[T] = []
         try:
             items.append(self._queue.get(timeout=0.05 if self._closing.is_set() else 0.25))
+            self._closing.wait(self._linger_s)
             while len(items) < self._batch:
                 items.append(self._queue.get_nowait())
         except Empty:

@@ -25,7 +25,7 @@ from tests.observe.collector import Manner, collecting
 from tests.running import House
 from tests.served import Served, serving
 
-BLOCK, AT_ONCE = 8, 2
+BLOCK, AT_ONCE = 24, 2
 ANSWER = " A firm keeps it for the years that the rule names, and no longer." * 12
 
 
@@ -102,7 +102,7 @@ async def measured(folder: Path, rounds: int) -> list[Arm]:
         for number in range(-1, rounds):
             for arm in arms[number % 3 :] + arms[: number % 3]:
                 await arm.block(number)
-                await asyncio.sleep(0.1)  # its traces are sent before another arm is measured
+                await asyncio.sleep(1.5)  # its last traces are sent before another arm is measured
             if number < 0:  # the first calls load and compile
                 for arm in arms:
                     arm.first, arm.last = [], []
@@ -120,7 +120,7 @@ def observers(stack: AsyncExitStack) -> list[tuple[str, RunObserver]]:
 
 
 if __name__ == "__main__":
-    rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 40
+    rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 15
     with tempfile.TemporaryDirectory() as temporary:
         arms = asyncio.run(measured(Path(temporary), rounds))
     sys.stdout.write(f"{rounds * BLOCK} chats of each kind, {AT_ONCE} at once, in ms (more than without traces):\n\n")

@@ -27,7 +27,7 @@ PLANTED = [NAME, IBAN, IBAN.replace(" ", ""), CARD, MAIL, "jane.doe", SECRET, "P
 def traced(host: str, **changes: Any) -> Iterator[LangfuseTraces]:
     """Traces to the collector at `host`, impatient; closed at the end."""
     masks = TraceMasks(patterns_of([NAME], "names"), key=b"secret")
-    settings: dict[str, Any] = {"timeout_s": 1.0, "pauses_s": (0.05, 0.05)} | changes
+    settings: dict[str, Any] = {"timeout_s": 1.0, "pauses_s": (0.05, 0.05), "linger_s": 0.01} | changes
     traces = LangfuseTraces(host, "pk-test", "sk-test", masks, **settings)
     try:
         yield traces
