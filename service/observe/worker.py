@@ -95,7 +95,8 @@ class Worker(Generic[T]):
             left += self._taken
         self.drop(left)
         if self.dropped:
-            logger.warning("%s: %d were not sent (%s)", self._name, self.dropped, self.failure or "too many waited")
+            why = self.failure or ("no answer yet" if self._abandoned else "too many waited")
+            logger.warning("%s: %d were not sent (%s)", self._name, self.dropped, why)
         return not self._abandoned
 
     def _run(self) -> None:
@@ -153,6 +154,8 @@ class Worker(Generic[T]):
         self.failure = why
 
     def _arrived(self, count: int) -> None:
+        if count == 0:  # nothing was left to send, so nothing is known of the far end
+            return
         if self.failure:
             logger.warning("%s: sent again", self._name)
         self.failure = ""
