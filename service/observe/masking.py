@@ -16,7 +16,7 @@ from service.sensitive import ACCOUNT, CREDENTIALS, EMAIL, plain
 LONGEST = 50_000
 """Characters of one text in a trace; the audit log has the whole."""
 SHORT = 100
-"""Characters of a text whose mask is remembered."""
+"""Characters of a text whose mask is remembered for long."""
 LONGEST_ID = 200
 """Langfuse drops a session or user id that is longer."""
 
@@ -60,12 +60,14 @@ class TraceMasks:
     def __init__(self, names: Iterable[re.Pattern[str]] = (), key: bytes = b"") -> None:
         self._names = tuple(names)
         self._key = key
-        # Most texts of a trace are codes and ids, the same in every trace: measured, two thirds of the time.
-        self._known = lru_cache(maxsize=512)(self._mask)
+        # Codes, ids and titles are the same in many traces, a question stands in many spans of one: remembered, they
+        # leave a fifth of the time (measured on runs of 40 candidates).
+        self._known = lru_cache(maxsize=4096)(self._mask)
+        self._recent = lru_cache(maxsize=32)(self._mask)
 
     def mask(self, text: str) -> str:
         """Return `text` with a mark in place of all that is private, cut at `LONGEST` characters."""
-        return self._known(text) if len(text) <= SHORT else self._mask(text)
+        return self._known(text) if len(text) <= SHORT else self._recent(text)
 
     def _mask(self, text: str) -> str:
         # The operator's first: a built-in rule must not cut a listed name in two.

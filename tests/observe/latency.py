@@ -31,16 +31,22 @@ ANSWER = " A firm keeps it for the years that the rule names, and no longer." * 
 
 @dataclass
 class Arm:
-    """One way to trace, and how long (ms) its chats took to their first token and to their end."""
+    """One way to trace, and how long (ms) its chats took to their first token and to their end.
+
+    `cpu` is what the process spent on a chat, its client and the trace included (ms of a processor, by block).
+    """
 
     name: str
     served: Served
     first: list[float] = field(default_factory=list)
     last: list[float] = field(default_factory=list)
+    cpu: list[float] = field(default_factory=list)
 
     async def block(self, number: int) -> None:
-        gate = asyncio.Semaphore(AT_ONCE)
+        gate, began = asyncio.Semaphore(AT_ONCE), time.process_time()
         await asyncio.gather(*(self._chat(f"t{number}-{chat}", gate) for chat in range(BLOCK)))
+        await asyncio.sleep(1.5)  # its last traces are sent before another arm is measured
+        self.cpu.append((time.process_time() - began) * 1000 / BLOCK)
 
     async def _chat(self, thread: str, gate: asyncio.Semaphore) -> None:
         async with gate:
@@ -58,16 +64,19 @@ def quantiles(values: Sequence[float]) -> tuple[float, float]:
     return statistics.median(values), statistics.quantiles(values, n=20)[-1]
 
 
+def figures(arm: Arm) -> list[float]:
+    return [*quantiles(arm.first), *quantiles(arm.last), statistics.median(arm.cpu)]
+
+
 def table(arms: Sequence[Arm]) -> str:
     """Each figure in ms, and in brackets what it is more than without traces."""
-    plain = [*quantiles(arms[0].first), *quantiles(arms[0].last)]
+    plain = figures(arms[0])
     rows = [
-        "| traces | first token, median | p95 | whole answer, median | p95 |",
-        "| --- | --- | --- | --- | --- |",
+        "| traces | first token, median | p95 | whole answer, median | p95 | processor, median |",
+        "| --- | --- | --- | --- | --- | --- |",
     ]
     for arm in arms:
-        found = [*quantiles(arm.first), *quantiles(arm.last)]
-        shown = [f"{value:.1f} ({value - alone:+.1f})" for value, alone in zip(found, plain, strict=True)]
+        shown = [f"{value:.1f} ({value - alone:+.1f})" for value, alone in zip(figures(arm), plain, strict=True)]
         rows.append(f"| {arm.name} | {' | '.join(shown)} |")
     return "\n".join(rows)
 
@@ -102,10 +111,9 @@ async def measured(folder: Path, rounds: int) -> list[Arm]:
         for number in range(-1, rounds):
             for arm in arms[number % 3 :] + arms[: number % 3]:
                 await arm.block(number)
-                await asyncio.sleep(1.5)  # its last traces are sent before another arm is measured
             if number < 0:  # the first calls load and compile
                 for arm in arms:
-                    arm.first, arm.last = [], []
+                    arm.first, arm.last, arm.cpu = [], [], []
         return arms
 
 
