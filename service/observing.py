@@ -1,8 +1,25 @@
 """The part of the composition root that watches: metrics, traces and scores, each an observer of the runs."""
 
-from service.ports import RunObserver
+from collections.abc import Sequence
+from contextlib import AsyncExitStack
+
+from service.model import ComponentState
+from service.ports import FeedbackObserver, Reporting, RunObserver
+from service.settings import Settings
+from service.tracing import open_traces
 
 
-async def open_observers() -> list[RunObserver]:
-    """Open whoever is told of each run that has ended; none where nothing is configured."""
-    return []
+async def open_observers(settings: Settings, stack: AsyncExitStack) -> list[RunObserver]:
+    """Open whoever is told of each run that has ended; an observer that is off is told, too, and does nothing."""
+    traces = await open_traces(settings, stack)
+    return [traces]
+
+
+def feedback_observers(observers: Sequence[RunObserver]) -> list[FeedbackObserver]:
+    """Those that are told of feedback as well."""
+    return [observer for observer in observers if isinstance(observer, FeedbackObserver)]
+
+
+def states_of(observers: Sequence[RunObserver]) -> list[ComponentState]:
+    """What `/readyz` says of those that have a state."""
+    return [observer.state() for observer in observers if isinstance(observer, Reporting)]

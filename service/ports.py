@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from service.model import (
     Candidate,
@@ -16,7 +16,7 @@ from service.model import (
     Usage,
     WebStatus,
 )
-from service.record import RecordedRun, RecordKind, RunRecord
+from service.record import FeedbackRecord, RecordedRun, RecordKind, RunRecord
 
 
 class KnowledgeBase(Protocol):
@@ -202,6 +202,30 @@ class RunObserver(Protocol):
 
     def ended(self, record: RunRecord) -> None:
         """Take note of a run that has ended, after its reader was told. Must not wait; what it raises is logged."""
+        ...
+
+
+@runtime_checkable
+class FeedbackObserver(Protocol):
+    """Watches what people say of answers. Whatever becomes of it, the feedback is kept in the audit log."""
+
+    def feedback(self, record: FeedbackRecord) -> None:
+        """Take note of a client's word on an answer, after it was recorded. Must not wait; what it raises is logged."""
+        ...
+
+
+@runtime_checkable
+class Reporting(Protocol):
+    """An observer that `/readyz` names."""
+
+    def state(self) -> ComponentState: ...
+
+
+class ScoreSink(Protocol):
+    """Where a score of a run's answer is shown beside its trace."""
+
+    def score(self, run_id: str, name: str, value: float, comment: str = "") -> None:
+        """Hand over one score of the run. Callable from any thread; must not wait, and never raises."""
         ...
 
 

@@ -7,7 +7,7 @@ from ipaddress import ip_network
 from pathlib import Path
 from typing import Literal
 
-from pydantic import Field, SecretStr, ValidationError, field_validator, model_validator
+from pydantic import AliasChoices, Field, SecretStr, ValidationError, field_validator, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from service.errors import OperatorError
@@ -93,7 +93,8 @@ class Settings(BaseSettings):
     WEB_BUDGET_S: float = Field(10, ge=1, le=60, description="Time limit of a web search and its fetches together.")
     WEB_STRIPS: int = Field(4, ge=1, le=12, description="Extracts of web pages that are graded beside the passages.")
     WEB_MASK_FILE: str = Field(
-        "", description="File of names and patterns (a text, or `re:` and a pattern, a line) masked in web queries."
+        "",
+        description="File of names and patterns (a text, or `re:` and a pattern, a line) masked in queries and traces.",
     )
 
     # Gates
@@ -125,6 +126,20 @@ class Settings(BaseSettings):
     ANSWER_MAX_TOKENS: int = Field(16_000, ge=64, le=64000, description="Longest answer, a model's thinking included.")
     MODEL_SILENCE_S: float = Field(30, gt=0, le=600, description="Longest gap between two bytes of the model API.")
     MODEL_TIMEOUT_S: float = Field(150, gt=0, le=3600, description="Time limit of one call to the model API.")
+
+    # Traces
+    LANGFUSE_HOST: str = Field(
+        "",
+        pattern=HTTP_ADDRESS_OR_NONE,
+        validation_alias=AliasChoices("LANGFUSE_HOST", "LANGFUSE_BASE_URL"),
+        description="Langfuse server that gets a trace of each run; `LANGFUSE_BASE_URL` is the same.",
+    )
+    LANGFUSE_PUBLIC_KEY: str = Field("", pattern=r"^[!-~]*$", description="Public key of the Langfuse project.")
+    LANGFUSE_SECRET_KEY: SecretStr = Field(SecretStr(""), description="Secret key of the Langfuse project.")
+    TRACE_CONTENT: bool = Field(
+        True, description="`false` leaves every question, answer and source text out of the traces."
+    )
+    TRACE_SAMPLE_RATE: float = Field(1.0, ge=0, le=1, description="Share of the runs that are traced.")
 
     # The wire
     PING_S: float = Field(15, gt=0, le=15, description="Longest silence of a stream before a ping.")
@@ -163,6 +178,12 @@ class Settings(BaseSettings):
         if url.get_secret_value() and not url.get_secret_value().startswith(("postgresql://", "postgres://")):
             raise ValueError("must begin with postgresql://, for example postgresql://user:password@host:5432/name")
         return url
+
+    @model_validator(mode="after")
+    def langfuse_keys_are_two(self) -> "Settings":
+        if bool(self.LANGFUSE_PUBLIC_KEY) != bool(self.LANGFUSE_SECRET_KEY.get_secret_value()):
+            raise ValueError("LANGFUSE_PUBLIC_KEY and LANGFUSE_SECRET_KEY belong together: set both, or neither")
+        return self
 
     @model_validator(mode="after")
     def workers_can_share(self) -> "Settings":

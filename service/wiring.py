@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import secrets
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,8 +22,8 @@ from service.links import Links
 from service.llm.quote import Quote
 from service.model import ComponentState
 from service.models import choose_model, load_the_reranker, load_the_scorer, open_web
-from service.observing import open_observers
-from service.ports import AnswerModel, AuditSink, RateLimiter
+from service.observing import feedback_observers, open_observers, states_of
+from service.ports import AnswerModel, AuditSink, RateLimiter, RunObserver
 from service.sample import SAMPLE
 from service.serve import listen_url
 from service.settings import Settings
@@ -71,7 +71,7 @@ async def open_gatehouse(settings: Settings, progress: Progress, site: Path | No
         model_for_run = await choose_model(settings, quote, stack)
         graph = build_graph(threads.checkpointer)
         history = History(graph, threads.checkpointer, threads.listing, threads.locks)
-        observers = await open_observers()
+        observers = await open_observers(settings, stack)
         runs = Runs(
             graph,
             history,
@@ -96,7 +96,9 @@ async def open_gatehouse(settings: Settings, progress: Progress, site: Path | No
         stack.push_async_callback(runs.close)
         limiter = await open_limiter(settings, stack)
         site = site or sample_site(store.registry)
-        api = api_state_of(settings, store, services, runs, history, audit, model_for_run, skills, limiter, site)
+        api = api_state_of(
+            settings, store, services, runs, history, audit, model_for_run, skills, limiter, site, observers
+        )
         warn_at_start([reranker.state(), model_for_run().state()])
         yield Gatehouse(store, services, runs, history, api)
 
@@ -132,6 +134,7 @@ def api_state_of(
     skills: Skills,
     limiter: RateLimiter,
     site: Path | None,
+    observers: Sequence[RunObserver],
 ) -> ApiState:
     async def readiness() -> list[ComponentState]:
         return [
@@ -144,6 +147,7 @@ def api_state_of(
             await history.readiness(),
             audit.state(),
             limiter.state(),
+            *states_of(observers),
             await asyncio.to_thread(storage_state, settings.DATA_DIR),
         ]
 
@@ -162,6 +166,7 @@ def api_state_of(
         instance=secrets.token_hex(8),
         site=site,
         skills=skills,
+        feedback_observers=feedback_observers(observers),
     )
 
 

@@ -9,7 +9,7 @@ import re
 import socket
 import struct
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import ExitStack, aclosing, asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -24,7 +24,7 @@ from service.api.app import create_app
 from service.api.deps import ApiState
 from service.api.events import WireFrame
 from service.model import ComponentState
-from service.ports import RateLimiter
+from service.ports import FeedbackObserver, RateLimiter
 from service.ratelimit.memory import MemoryLimiter
 from service.serve import Server, make_server
 from service.sessions import Sessions
@@ -238,10 +238,11 @@ async def serving(
     access: Access | None = None,
     limiter: RateLimiter | None = None,
     skills: Skills | None = None,
+    feedback_observers: Sequence[FeedbackObserver] = (),
 ) -> AsyncIterator[Served]:
     """Serve the house on a free port. At the end the server is shut down as by a signal, and has left no task."""
     api = api_of(house, ping_s, max_body_bytes, body_timeout_s, readiness or nothing_to_report, access, limiter)
-    app = create_app(replace(api, skills=skills or Skills()))
+    app = create_app(replace(api, skills=skills or Skills(), feedback_observers=feedback_observers))
     server = PromptServer(make_server(app, house.runs, HOST, 0).config, house.runs)
     task = asyncio.create_task(server.serve())
     try:

@@ -1,6 +1,6 @@
 """What the routes are handed: one typed bundle, put on the application by `create_app`."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import cast
@@ -14,7 +14,7 @@ from service.graph.history import History
 from service.graph.runs import Runs
 from service.knowledge.snapshots import Snapshots
 from service.model import ComponentState
-from service.ports import AuditSink, KnowledgeBase, RateLimiter
+from service.ports import AuditSink, FeedbackObserver, KnowledgeBase, RateLimiter
 from service.skills.registry import Skills
 
 
@@ -35,6 +35,7 @@ class ApiState:
     body_timeout_s: float = BODY_TIMEOUT_S
     site: Path | None = None
     skills: Skills = field(default_factory=Skills)
+    feedback_observers: Sequence[FeedbackObserver] = ()
 
 
 def api_state(connection: HTTPConnection) -> ApiState:

@@ -1,5 +1,6 @@
 """A run by its id: stop it, read its record, say what one thinks of its answer."""
 
+import logging
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Request
@@ -11,6 +12,8 @@ from service.api.deps import ApiState, api_state
 from service.api.problems import ERRORS
 from service.errors import InvalidRequest, NotFound, ThreadBusy
 from service.record import FeedbackRecord, RecordedRun, StoredRecord, Thumbs
+
+logger = logging.getLogger(__name__)
 
 router = APIRouter(prefix="/runs", responses={404: ERRORS[404], 422: ERRORS[422]})
 
@@ -85,8 +88,19 @@ async def give_feedback(request: Request, run_id: str) -> FeedbackKept:
     if len(found.feedback) >= MAX_FEEDBACK:
         raise InvalidRequest(f"This answer has {MAX_FEEDBACK} words of feedback already. No more are taken.")
     api.audit.check()
-    await api.audit.append("feedback", feedback_on(found.run, given))
+    record = feedback_on(found.run, given)
+    await api.audit.append("feedback", record)
+    shown_to_observers(api, record)
     return FeedbackKept(run_id=run_id, kept=True)
+
+
+def shown_to_observers(api: ApiState, record: FeedbackRecord) -> None:
+    """Tell whoever watches. The feedback is kept already: a fault of theirs is none of the client's."""
+    for observer in api.feedback_observers:
+        try:
+            observer.feedback(record)
+        except Exception:
+            logger.exception("feedback not observed run_id=%s by=%s", record["run_id"], type(observer).__name__)
 
 
 async def own_run(api: ApiState, run_id: str, client: str) -> RecordedRun:

@@ -4,17 +4,12 @@ A list of rules, each a pattern whose matches are taken out. The built-in ones k
 ("Mr ...", "our client ...", "... Ltd"); the operator's file adds what no pattern can guess.
 """
 
-import hashlib
 import re
-import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Self
 
-from service.errors import OperatorError
-
-MAX_FILE_BYTES = 1_000_000
-REGEX = "re:"
+from service.sensitive import ACCOUNT, CODE, CREDENTIALS, EMAIL, NUMBER_WORD, load_list, plain
 
 # Every repetition is bounded: a question of 8,000 characters made for it must not keep the process busy.
 # Where the case of the letters does not tell a name from the sentence around it, one of these words ends the name.
@@ -50,21 +45,19 @@ _FIRM_END = (
     r"(?:(?i:Ltd|LLP|LLC|PLC|Inc|Incorporated|Corp|Corporation|GmbH|AG|S\.A\.|SARL|BV|N\.V\.|Pty)"
     r"|SE|Limited|LIMITED|limited(?!\s+(?:to|by|in|liability)\b))"
 )
-_NUMBER_WORD = r"(?:number\b|num\b\.?|no\b\.?|nr\b\.?|id\b|ref(?:erence)?\b\.?|#)"
-_CODE = r"(?=[\w/-]{0,40}\d{2})[\w/-]{4,}"
 _YEARS = r"(?:(?:19|20)\d\d[ ])*(?:19|20)\d\d\b(?![ ]?\d)"
 
 _ANY_CASE = (
     r"-----BEGIN [A-Z ]+-----.*",
-    r"\b(?:bearer|basic)\s+[\w.~+/=-]{6,}",
+    CREDENTIALS,
     r"\b(?:sk|pk|ghp|gho|xox[a-z]|api|key|token|secret)[-_][\w-]{8,}",
     r"(?:\b[a-z][a-z0-9+.-]{0,20}://|\bwww\.)\S+",
-    r"[\w.%+'-]{1,64}@[\w-]+(?:\.[\w-]+)*",
+    EMAIL,
     r"\b[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}\b",
     r"\b(?:\d{1,3}\.){3}\d{1,3}\b",
     # A number that is said to be somebody's: "account no. 12-34", "policy ref: AB/17".
-    rf"\b(?:account|a/c|sort\s+code|iban|passport|licence)\s*{_NUMBER_WORD}?\s*[:#]?\s*{_CODE}",
-    rf"\b(?:policy|customer|client|case|matter|file|reference|our|your)\s*{_NUMBER_WORD}\s*[:#]?\s*{_CODE}",
+    ACCOUNT,
+    rf"\b(?:policy|customer|client|case|matter|file|reference|our|your)\s*{NUMBER_WORD}\s*[:#]?\s*{CODE}",
     r"\b(?:born(?:\s+on)?|dob|date\s+of\s+birth)\b\W{0,3}\d\S*(?:\s+\w+\s+\d{4})?",
     rf"\b(?:mr|mrs|ms|mx|miss(?!\s+(?:a|an|any|the|this|that|its|their|our|your)\b))\b\.?\s+{_WORDS}",
 )
@@ -100,7 +93,6 @@ Investments Insurance Asset Management Fund Funds Securities International What 
 May Must Should Would Will Has Have For With
 """
 _NO_NAMES = frozenset(f"{_NO_NAME_LIST} {_PUBLIC_LIST}".casefold().split())
-_HIDDEN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn"})
 _MOST_ROUNDS = 4
 
 
@@ -114,13 +106,8 @@ class Masks:
 
     @classmethod
     def load(cls, path: Path) -> Self:
-        """Read the operator's file: one literal text a line, or a pattern after `re:`; `#` begins a comment line.
-
-        A literal is matched as whole words, in any case and with any white space or hyphen between its words. Raises
-        `OperatorError` that names the line.
-        """
-        data = _read(path)
-        return cls(patterns_of(_lines(data, path.name), path.name), hashlib.sha256(data).hexdigest())
+        """Read the operator's file. Raises `OperatorError` that names the line."""
+        return cls(*load_list(path))
 
     def mask(self, text: str, named_in: str = "") -> str:
         """Return `text` on one line, NFKC, without invisible characters and without what a rule matches.
@@ -156,59 +143,4 @@ def names_in(text: str) -> list[re.Pattern[str]]:
 
 
 def _plain(text: str) -> str:
-    """What is written in look-alike digits or parted by invisible characters must not slip through."""
-    folded = unicodedata.normalize("NFKC", text)
-    return " ".join("".join(c for c in folded if c.isspace() or unicodedata.category(c) not in _HIDDEN).split())
-
-
-def _read(path: Path) -> bytes:
-    try:
-        with path.open("rb") as file:
-            data = file.read(MAX_FILE_BYTES + 1)
-    except OSError as error:
-        raise OperatorError(f"WEB_MASK_FILE: {path.name} cannot be read ({error.strerror}).") from None
-    if len(data) > MAX_FILE_BYTES:
-        raise OperatorError(f"WEB_MASK_FILE: {path.name} is longer than {MAX_FILE_BYTES} bytes.")
-    return data
-
-
-def _lines(data: bytes, name: str) -> list[str]:
-    try:
-        return data.decode("utf-8-sig").splitlines()
-    except UnicodeDecodeError:
-        raise OperatorError(f"WEB_MASK_FILE: {name} is not UTF-8 text.") from None
-
-
-def patterns_of(lines: Sequence[str], name: str) -> list[re.Pattern[str]]:
-    """The patterns of an operator's file; the literals are one pattern. Raises `OperatorError`."""
-    patterns: list[re.Pattern[str]] = []
-    literals: list[str] = []
-    for number, line in enumerate(lines, 1):
-        said = line.strip()
-        if not said or said.startswith("#"):
-            continue
-        if said.startswith(REGEX):
-            patterns.append(_compiled(said.removeprefix(REGEX).strip(), f"{name}, line {number}"))
-        else:
-            literals.append(_literal(said, f"{name}, line {number}"))
-    if literals:
-        longest_first = sorted(set(literals), key=len, reverse=True)
-        patterns.insert(0, re.compile(rf"(?<!\w)(?:{'|'.join(longest_first)})(?!\w)", re.IGNORECASE))
-    return patterns
-
-
-def _compiled(pattern: str, where: str) -> re.Pattern[str]:
-    try:
-        compiled = re.compile(pattern, re.IGNORECASE)
-    except re.error as error:
-        raise OperatorError(f"WEB_MASK_FILE: {where} is no regular expression ({error}).") from None
-    if compiled.search(""):
-        raise OperatorError(f"WEB_MASK_FILE: {where} matches the empty text, so it would mask nothing or everything.")
-    return compiled
-
-
-def _literal(said: str, where: str) -> str:
-    words = re.findall(r"[^\s-]+", _plain(said))
-    if not any(character.isalnum() for word in words for character in word):
-        raise OperatorError(f"WEB_MASK_FILE: {where} holds no letter or digit.")
-    return r"[\s-]*".join(map(re.escape, words))
+    return " ".join(plain(text).split())

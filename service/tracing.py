@@ -1,0 +1,43 @@
+"""The part of the composition root that opens the traces."""
+
+import asyncio
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from service.observe.masking import TraceMasks
+from service.observe.null import NoTraces
+from service.sensitive import load_list
+from service.settings import Settings
+
+if TYPE_CHECKING:
+    from service.observe.langfuse import LangfuseTraces
+
+NO_KEYS = "LANGFUSE_HOST is set, but no keys are: nothing is traced. Set LANGFUSE_PUBLIC_KEY and LANGFUSE_SECRET_KEY."
+
+
+async def open_traces(settings: Settings, stack: AsyncExitStack) -> "LangfuseTraces | NoTraces":
+    """Langfuse where an address and keys are set. Raises `OperatorError` for the mask file."""
+    if not settings.LANGFUSE_PUBLIC_KEY:
+        return NoTraces("off", NO_KEYS if settings.LANGFUSE_HOST else "")
+    if not settings.LANGFUSE_HOST:
+        # Its client would send to a public cloud then: where questions go is said, never assumed.
+        return NoTraces("off: LANGFUSE_HOST is not set")
+    traces = await asyncio.to_thread(connect, settings)
+    stack.push_async_callback(asyncio.to_thread, traces.close)
+    return traces
+
+
+def connect(settings: Settings) -> "LangfuseTraces":
+    from service.observe.langfuse import LangfuseTraces  # a second of loading, where it is wanted only
+
+    names = load_list(Path(settings.WEB_MASK_FILE))[0] if settings.WEB_MASK_FILE else []
+    secret_key = settings.LANGFUSE_SECRET_KEY.get_secret_value()
+    return LangfuseTraces(
+        settings.LANGFUSE_HOST,
+        settings.LANGFUSE_PUBLIC_KEY,
+        secret_key,
+        TraceMasks(names, key=secret_key.encode()),
+        content=settings.TRACE_CONTENT,
+        sample_rate=settings.TRACE_SAMPLE_RATE,
+    )
