@@ -243,8 +243,16 @@ assert "planted-key" not in os.environ.values()
     done = subprocess.run(
         [sys.executable, "-c", program], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120
     )
-    assert done.returncode == 0, done.stderr
+    assert (done.returncode, done.stdout) == (0, ""), done.stderr
     assert [path.name for path in tmp_path.iterdir()] == [".env"]
+
+
+async def test_measuring_leaves_no_file_where_the_service_was_started(
+    judge: Judge, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    await faithfulness(judge, GOOD)
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.skipif("ANTHROPIC_API_KEY" not in os.environ, reason="ANTHROPIC_API_KEY is not set: no Claude to ask")

@@ -3,11 +3,10 @@
 import os
 
 # DeepEval reads these as it is imported. Without them it reports its use to a server (8 s where there is none), copies
-# the whole of `.env` into the environment of this process, and keeps a folder `.deepeval` where it was started.
+# the whole of `.env` into the environment of this process, and looks for keys of its own in a folder `.deepeval`.
 QUIET = {
     "DEEPEVAL_TELEMETRY_OPT_OUT": "YES",
     "DEEPEVAL_DISABLE_DOTENV": "1",
-    "DEEPEVAL_FILE_SYSTEM": "READ_ONLY",
     "DEEPEVAL_DISABLE_LEGACY_KEYFILE": "1",
 }
 
