@@ -29,7 +29,7 @@ async def open_scores(
 ) -> Scoring | NoScores:
     """The judge where one is set and asked for a share of the answers. Raises `OperatorError` for the mask file."""
     if not (settings.JUDGE_MODEL and settings.SCORE_SAMPLE_RATE):
-        return NoScores()
+        return NoScores(sinks)
     scorer = await asyncio.to_thread(connect, settings)
     scoring = Scoring(
         scorer,

@@ -17,8 +17,8 @@ from typing import Any, Protocol, TypeVar
 from service.errors import AuditUnavailable
 from service.model import ComponentState, Usage
 from service.observe.scorable import Scorable, is_scorable
-from service.ports import AuditSink, ScoreSink
-from service.record import MissingScore, RunRecord, ScoreItem, ScoreRecord
+from service.ports import AuditSink, FeedbackObserver, ScoreSink
+from service.record import FeedbackRecord, MissingScore, RunRecord, ScoreItem, ScoreRecord
 
 logger = logging.getLogger(__name__)
 
@@ -64,9 +64,29 @@ class Scorer(Protocol):
     async def aclose(self) -> None: ...
 
 
-class NoScores:
-    """Scores where none are wanted."""
+def tell(sinks: Sequence[ScoreSink], run_id: str, name: str, value: float, comment: str) -> None:
+    """Hand a score to every sink: a fault of one is no other's."""
+    for sink in sinks:
+        try:
+            sink.score(run_id, name, value, comment)
+        except Exception:
+            logger.exception("score not handed on run_id=%s to=%s", run_id, type(sink).__name__)
 
+
+class Thumbs:
+    """What people say of answers is a score as well, for the sinks that are not told of feedback itself."""
+
+    def __init__(self, sinks: Sequence[ScoreSink]) -> None:
+        self._sinks = [sink for sink in sinks if not isinstance(sink, FeedbackObserver)]
+
+    def feedback(self, record: FeedbackRecord) -> None:
+        tell(self._sinks, record["run_id"], "thumbs", float(record["thumbs"] == "up"), "")
+
+
+class NoScores(Thumbs):
+    """No judge: nothing but thumbs is handed on."""
+
+    what = "scores"
     waiting = 0
     dropped = 0
 
@@ -76,12 +96,14 @@ class NoScores:
         return ComponentState("scores", True, "off")
 
 
-class Scoring:
+class Scoring(Thumbs):
     """An observer of the runs that hands a share of their answers to a judge, one after the other.
 
-    `read` makes of a record what the judge reads; `sinks` are told every score. All but `ended`, `state` and `close`
-    happens in the worker's thread.
+    `read` makes of a record what the judge reads; `sinks` are told every score, from the worker's thread, where the
+    judge is asked too.
     """
+
+    what = "scores"
 
     def __init__(
         self,
@@ -96,10 +118,11 @@ class Scoring:
         masked: bool,
         drain_s: float = DRAIN_S,
     ) -> None:
+        super().__init__(sinks)
         self._scorer = scorer
         self._read = read
         self._audit = audit
-        self._sinks = sinks
+        self._told = sinks
         self._sample_rate = sample_rate
         self._queue_size = queue_size
         self._timeout_s = timeout_s
@@ -186,7 +209,8 @@ class Scoring:
         found = await self._scorer.scores(answer, self._timeout_s)
         self._note(record["run_id"], found)
         await self._keep(score_record(record, found, self._scorer.judge, self._masked, began))
-        self._tell(record["run_id"], found.scores)
+        for score in found.scores:
+            tell(self._told, record["run_id"], score["name"], score["value"], score["detail"])
         self.scored += 1
 
     async def _is_erased(self, record: RunRecord) -> bool:
@@ -206,14 +230,6 @@ class Scoring:
         except (AuditUnavailable, TimeoutError) as error:
             # Not held: new questions would be refused until it is written.
             logger.warning("score not recorded run_id=%s fault=%s", record["run_id"], type(error).__name__)
-
-    def _tell(self, run_id: str, scores: Sequence[ScoreItem]) -> None:
-        for sink in self._sinks:
-            for score in scores:
-                try:
-                    sink.score(run_id, score["name"], score["value"], score["detail"])
-                except Exception:
-                    logger.exception("score not handed on run_id=%s to=%s", run_id, type(sink).__name__)
 
     async def _on_main(self, ask: Callable[[], Awaitable[T]]) -> T:
         """Await something of the service's own loop, which owns the audit log. Raises `TimeoutError`."""

@@ -6,17 +6,19 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
+from prometheus_client import CollectorRegistry, generate_latest
 
 from service.audit.log import AuditLog
 from service.audit.route import route
 from service.model import Grade, Usage
 from service.observe.scorable import Scorable, scorable_of
+from service.observe.score_numbers import ScoreNumbers
 from service.observe.scoring import NoScore, NoScores, Scored, Scorer, Scoring, in_sample
 from service.ports import AnswerModel, ScoreSink
-from service.record import RunRecord
+from service.record import FeedbackRecord, RunRecord
 from tests.audit.logs import audit_log, bodies
 from tests.fakes import FixedKnowledge, ScriptedModel, passage, services
 from tests.running import House
@@ -262,10 +264,47 @@ def test_no_run_is_of_the_share_zero_and_each_is_of_the_share_one() -> None:
 
 
 def test_scores_that_are_off_say_so_and_wait_for_nothing() -> None:
-    off = NoScores()
+    off = NoScores([])
     record: RunRecord = {}  # type: ignore[typeddict-item]
     off.ended(record)
     assert (off.state().detail, off.waiting, off.dropped) == ("off", 0, 0)
+
+
+class SeesFeedback(Shown):
+    def feedback(self, record: FeedbackRecord) -> None: ...
+
+
+def test_a_thumb_is_a_score_for_the_sinks_that_are_not_told_of_feedback_itself() -> None:
+    counts, trace = Shown(), SeesFeedback()
+    off = NoScores([BrokenSink(), counts, trace])
+    off.feedback(feedback_on("r1", "up"))
+    off.feedback(feedback_on("r1", "down"))
+    assert counts.told == [("r1", "thumbs", 1.0, ""), ("r1", "thumbs", 0.0, "")]
+    assert trace.told == []
+
+
+def feedback_on(run_id: str, thumbs: Literal["up", "down"]) -> FeedbackRecord:
+    return {
+        "run_id": run_id,
+        "client": "alice",
+        "thread_id": "t",
+        "thread_key": "k",
+        "thumbs": thumbs,
+        "comment": "my own words",
+    }
+
+
+def test_prometheus_reads_each_score_under_its_name_and_no_run() -> None:
+    registry = CollectorRegistry()
+    numbers = ScoreNumbers(registry)
+    numbers.score("run-17", "faithfulness", 0.5, "words")
+    numbers.score("run-18", "faithfulness", 1.0)
+    numbers.score("run-19", "made up by someone", 1.0)
+    text = generate_latest(registry).decode()
+    assert 'gatehouse_score_sum{name="faithfulness"} 1.5' in text
+    assert 'gatehouse_score_count{name="citation_support"} 0.0' in text, "a series begins at zero, not with an event"
+    assert 'gatehouse_score_count{name="other"} 1.0' in text
+    assert not any(word in text for word in ("run-1", "words", "made up"))
 
 
 def test_a_missing_score_names_its_code_and_no_text() -> None:
