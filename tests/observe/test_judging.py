@@ -150,7 +150,7 @@ async def test_a_source_that_speaks_to_the_judge_cannot_end_its_fence(judge: Jud
     assert asked.text.count(f"</data {mark}>") == 2
 
 
-EMPTY = {"truths": [], "claims": [], "statements": [], "verdicts": []}
+EMPTY: dict[str, list[str]] = {"truths": [], "claims": [], "statements": [], "verdicts": []}
 UNBELIEVABLE: dict[str, Behaviour] = {
     "no JSON": says("I would say that it is quite faithful."),
     "empty lists": says_json(EMPTY),

@@ -220,13 +220,12 @@ async def test_a_refusal_has_nothing_to_score(tmp_path: Path) -> None:
 
 
 async def test_a_judge_that_breaks_is_seen_on_readyz_and_the_next_answer_has_its_turn(tmp_path: Path) -> None:
-    answers = iter([RuntimeError("the answer's own words"), 0.5])
+    answers = iter([1, 0])
 
     def rule(_: Scorable) -> float:
-        found = next(answers)
-        if isinstance(found, Exception):
-            raise found
-        return found
+        if next(answers):
+            raise RuntimeError("the answer's own words")
+        return 0.5
 
     async with scored(tmp_path, FixedScorer(rule)) as home:
         await home.house.ask()
