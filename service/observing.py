@@ -3,16 +3,28 @@
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
 
+from service.knowledge.snapshots import Snapshots
 from service.model import ComponentState
-from service.ports import FeedbackObserver, Reporting, RunObserver
+from service.ports import AuditSink, FeedbackObserver, Reporting, RunObserver, ScoreSink
+from service.scores import open_scores
 from service.settings import Settings
 from service.tracing import open_traces
 
 
-async def open_observers(settings: Settings, stack: AsyncExitStack) -> list[RunObserver]:
-    """Open whoever is told of each run that has ended; an observer that is off is told, too, and does nothing."""
+async def open_observers(
+    settings: Settings,
+    stack: AsyncExitStack,
+    audit: AuditSink,
+    snapshots: Snapshots,
+    score_sinks: Sequence[ScoreSink] = (),
+) -> list[RunObserver]:
+    """Open whoever is told of each run that has ended; an observer that is off is told, too, and does nothing.
+
+    `score_sinks` are told every score, and every thumb, beside the traces.
+    """
     traces = await open_traces(settings, stack)
-    return [traces]
+    scores = await open_scores(settings, stack, audit, snapshots, sinks=[traces, *score_sinks])
+    return [traces, scores]
 
 
 def feedback_observers(observers: Sequence[RunObserver]) -> list[FeedbackObserver]:

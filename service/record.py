@@ -8,7 +8,7 @@ from typing import Any, Literal, TypedDict
 
 from service.model import CitationStatus, Delivery, Gate, Kind, Label, OnUngrounded, Result, StoredSource, WebStatus
 
-RecordKind = Literal["run", "feedback", "erasure", "repair"]
+RecordKind = Literal["run", "feedback", "score", "erasure", "repair"]
 Outcome = Literal["answered", "partial", "refused", "cancelled", "deadline", "error"]
 StoppedBy = Literal["", "person", "reader_left", "deadline", "shutdown"]
 Thumbs = Literal["up", "down"]
@@ -220,6 +220,40 @@ class FeedbackRecord(TypedDict):
     comment: str
 
 
+class ScoreItem(TypedDict):
+    """One score, 0..1, higher is better. `detail` is what was counted, `words` are the judge's."""
+
+    name: str
+    value: float
+    detail: str
+    words: str
+
+
+class MissingScore(TypedDict):
+    """A score that could not be had. `code`: timeout, unavailable, unusable, nothing_cited or broken."""
+
+    name: str
+    code: str
+
+
+class ScoreRecord(TypedDict):
+    """What a judge made of a run's answer, after its reader had it. `masked`: the judge read it without private parts.
+
+    `judge` names the model, the library with its version, and the SHA-256 of our own prompt.
+    """
+
+    run_id: str
+    client: str
+    thread_id: str
+    thread_key: str
+    judge: dict[str, str]
+    masked: bool
+    scores: list[ScoreItem]
+    missing: list[MissingScore]
+    usage: dict[str, Any]
+    ms: float
+
+
 class ErasureRecord(TypedDict):
     """A conversation was erased on its client's word. The records of its runs stay."""
 
@@ -253,7 +287,8 @@ class StoredRecord:
 
 @dataclass(frozen=True, slots=True)
 class RecordedRun:
-    """A run's record and the feedback that came after it, oldest first."""
+    """A run's record, and the feedback and the scores that came after it, oldest first."""
 
     run: StoredRecord
     feedback: list[StoredRecord] = field(default_factory=list)
+    scores: list[StoredRecord] = field(default_factory=list)

@@ -3,6 +3,7 @@
 A value out of bounds, or an unknown key in `.env`, is refused at start. The README's table is generated from here.
 """
 
+import re
 from ipaddress import ip_network
 from pathlib import Path
 from typing import Literal
@@ -141,6 +142,23 @@ class Settings(BaseSettings):
     )
     TRACE_SAMPLE_RATE: float = Field(1.0, ge=0, le=1, description="Share of the runs that are traced.")
 
+    # Scores
+    JUDGE_MODEL: str = Field(
+        "", description="Model that scores answers afterwards; another than ANSWER_MODEL and GATE_MODEL. Empty: none."
+    )
+    JUDGE_BASE_URL: str = Field(
+        "", pattern=HTTP_ADDRESS_OR_NONE, description="Messages API of the judge; empty means ANTHROPIC_BASE_URL."
+    )
+    JUDGE_API_KEY: SecretStr = Field(
+        SecretStr(""), description="Key of JUDGE_BASE_URL. Without that address, empty means ANTHROPIC_API_KEY."
+    )
+    JUDGE_MASKED: bool = Field(
+        True, description="Take out account numbers, e-mail addresses and listed names before the judge reads a text."
+    )
+    SCORE_SAMPLE_RATE: float = Field(0.0, ge=0, le=1, description="Share of the answers that the judge scores.")
+    SCORE_QUEUE: int = Field(32, ge=1, le=1000, description="Answers that wait for the judge; one more is dropped.")
+    SCORE_TIMEOUT_S: float = Field(120, gt=0, le=3600, description="Time limit of scoring one answer.")
+
     # The wire
     PING_S: float = Field(15, gt=0, le=15, description="Longest silence of a stream before a ping.")
     MAX_BODY_BYTES: int = Field(65_536, ge=1024, le=1_048_576, description="Largest request body.")
@@ -150,6 +168,27 @@ class Settings(BaseSettings):
     def claude_can_be_asked(self) -> "Settings":
         if self.MODEL_PROVIDER == "claude" and self.provider_by_key() == "quote":
             raise ValueError("MODEL_PROVIDER=claude needs ANTHROPIC_API_KEY or ANTHROPIC_BASE_URL")
+        return self
+
+    @model_validator(mode="after")
+    def judge_is_another(self) -> "Settings":
+        if self.SCORE_SAMPLE_RATE and not self.JUDGE_MODEL:
+            raise ValueError(
+                f"SCORE_SAMPLE_RATE={self.SCORE_SAMPLE_RATE:g} needs JUDGE_MODEL: name the model that scores, or set "
+                "SCORE_SAMPLE_RATE=0"
+            )
+        for name, model in (("ANSWER_MODEL", self.ANSWER_MODEL), ("GATE_MODEL", self.GATE_MODEL)):
+            if self.JUDGE_MODEL and undated(self.JUDGE_MODEL) == undated(model):
+                raise ValueError(
+                    f"JUDGE_MODEL={self.JUDGE_MODEL} is also {name}: a model that scores its own work is no check of "
+                    "it. Name another model, or leave JUDGE_MODEL empty"
+                )
+        return self
+
+    @model_validator(mode="after")
+    def judge_can_be_asked(self) -> "Settings":
+        if self.SCORE_SAMPLE_RATE and not (self.JUDGE_BASE_URL or self.provider_by_key() == "claude"):
+            raise ValueError("JUDGE_MODEL needs JUDGE_BASE_URL, ANTHROPIC_API_KEY or ANTHROPIC_BASE_URL")
         return self
 
     @field_validator("API_KEYS")
@@ -211,6 +250,12 @@ class Settings(BaseSettings):
     def milvus_uri(self) -> str:
         return self.MILVUS_URI or str(self.DATA_DIR / "milvus.db")
 
+    def judge_key(self) -> str:
+        """The key for the judge's server. Ours for the models goes to no address but theirs."""
+        if self.JUDGE_BASE_URL or self.JUDGE_API_KEY.get_secret_value():
+            return self.JUDGE_API_KEY.get_secret_value()
+        return self.ANTHROPIC_API_KEY.get_secret_value()
+
     def provider(self) -> Literal["claude", "quote"]:
         if self.MODEL_PROVIDER != "auto":
             return self.MODEL_PROVIDER
@@ -218,6 +263,11 @@ class Settings(BaseSettings):
 
     def provider_by_key(self) -> Literal["claude", "quote"]:
         return "claude" if self.ANTHROPIC_API_KEY.get_secret_value() or self.ANTHROPIC_BASE_URL else "quote"
+
+
+def undated(model: str) -> str:
+    """A model's name without the date of its snapshot: `x-20261001`, `x-latest` and `X` are one model."""
+    return re.sub(r"-(?:\d{8}|latest)\Z", "", model.strip().casefold())
 
 
 def words_of(text: str) -> list[str]:

@@ -71,7 +71,7 @@ async def open_gatehouse(settings: Settings, progress: Progress, site: Path | No
         model_for_run = await choose_model(settings, quote, stack)
         graph = build_graph(threads.checkpointer)
         history = History(graph, threads.checkpointer, threads.listing, threads.locks)
-        observers = await open_observers(settings, stack)
+        observers = await open_observers(settings, stack, audit, store.snapshots)
         runs = Runs(
             graph,
             history,

@@ -32,8 +32,22 @@ class FeedbackItem(BaseModel):
     comment: str
 
 
+class ScoreItem(BaseModel):
+    """One score of the answer, 0..1, higher is better. `detail` is what was counted, `words` are the judge's."""
+
+    at: str
+    judge: str
+    name: str
+    value: float
+    detail: str
+    words: str
+
+
 class RunDetail(BaseModel):
-    """A run's record as the audit log holds it. `seq` and `hash` are its place in the chain."""
+    """A run's record as the audit log holds it. `seq` and `hash` are its place in the chain.
+
+    `scores` come after the answer, where a judge is set: at first there are none.
+    """
 
     run_id: str
     seq: int
@@ -41,6 +55,7 @@ class RunDetail(BaseModel):
     hash: str
     record: dict[str, Any]
     feedback: list[FeedbackItem]
+    scores: list[ScoreItem]
 
 
 def no_nul(text: str) -> str:
@@ -124,6 +139,11 @@ def detail_of(found: RecordedRun) -> RunDetail:
         feedback=[
             FeedbackItem(at=item.at, thumbs=item.body["thumbs"], comment=item.body["comment"])
             for item in found.feedback
+        ],
+        scores=[
+            ScoreItem(at=item.at, judge=item.body["judge"]["model"], **score)
+            for item in found.scores
+            for score in item.body["scores"]
         ],
     )
 

@@ -48,7 +48,7 @@ def export(folder: Path, wanted: Wanted, damaged: Damaged) -> Iterator[bytes]:
 
 
 def find_run(folder: Path, run_id: str) -> list[StoredRecord]:
-    """The records that name this run (its own, the feedback on it) and the erasure of its thread, oldest first."""
+    """The records that name this run (its own, feedback, scores) and the erasure of its thread, oldest first."""
     mark = f'"run_id":"{run_id}"'.encode()
     found: list[StoredRecord] = []
     thread_key = ""

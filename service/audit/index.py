@@ -83,6 +83,10 @@ class Index:
         with self._open() as table:
             return self._read(table, "run_id = ? AND kind = 'feedback'", run_id)
 
+    def scores(self, run_id: str) -> list[StoredRecord]:
+        with self._open() as table:
+            return self._read(table, "run_id = ? AND kind = 'score'", run_id)
+
     def runs_of(self, thread_key: str) -> int:
         with self._open() as table:
             count = table.execute("SELECT COUNT(*) FROM place WHERE thread = ? AND kind = 'run'", (thread_key,))

@@ -157,7 +157,9 @@ class AuditLog:
         if found is None:  # another process on this log may have written it
             self._index.catch_up()
             found = self._index.run(run_id, client)
-        return RecordedRun(found, self._index.feedback(run_id)) if found else None
+        if found is None:
+            return None
+        return RecordedRun(found, self._index.feedback(run_id), self._index.scores(run_id))
 
     async def runs_of(self, thread_key: str) -> int:
         return await asyncio.to_thread(self._index.runs_of, thread_key)

@@ -36,7 +36,7 @@ STOPPERS: Mapping[str, str] = {
 
 
 def route(records: Sequence[StoredRecord]) -> str:
-    """The text of a run's record, with the feedback and the erasure that came after it."""
+    """The text of a run's record, with the feedback, the scores and the erasure that came after it."""
     run, *later = records
     lines = [*_opening(run), *_passes(run.body), *_drafts(run.body), *_ending(run.body), *_facts(run.body)]
     for record in later:
@@ -193,8 +193,21 @@ def _afterwards(record: StoredRecord) -> Iterator[str]:
     if record.kind == "feedback":
         yield f"Feedback at {record.at} (record {record.seq}): thumbs {body['thumbs']}"
         yield from _text("  Comment", body["comment"])
+    elif record.kind == "score":
+        yield from _scores(record)
     elif record.kind == "erasure":
         yield f"The conversation was erased by {body['client']} at {record.at} (record {record.seq})"
+
+
+def _scores(record: StoredRecord) -> Iterator[str]:
+    body = record.body
+    masked = ", private parts masked" if body["masked"] else ""
+    yield f"Scored at {record.at} (record {record.seq}) by {body['judge']['model']}{masked}"
+    for score in body["scores"]:
+        yield f"  {score['name']} {score['value']:.2f} ({score['detail']})"
+        yield from _text("    judge", score["words"])
+    for missing in body["missing"]:
+        yield f"  {missing['name']}: none ({missing['code']})"
 
 
 def _text(label: str, text: str) -> Iterator[str]:

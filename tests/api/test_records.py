@@ -7,10 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
 from service.audit.verify import verify
+from service.cli import app
 from service.graph.run import Request
 from service.ratelimit.memory import MemoryLimiter
+from service.record import ScoreRecord
 from service.threads import ThreadRef
 from tests.api.guarded import ALICE, BOB, bearer, guarded
 from tests.api.stalling import stalling
@@ -106,6 +109,44 @@ async def test_feedback_is_added_to_the_log_and_read_with_the_record(tmp_path: P
         found = (await served.client.get(f"/runs/{run_id}")).json()
     assert [(item["thumbs"], item["comment"]) for item in found["feedback"]] == [("down", "wrong rule ☹"), ("up", "")]
     assert [body["run_id"] for body in bodies(tmp_path / "audit", "feedback")] == [run_id] * 2
+
+
+async def test_a_score_is_read_with_the_record_and_withheld_once_the_conversation_is_erased(tmp_path: Path) -> None:
+    async with recorded(tmp_path) as served:
+        run_id = (await served.frames(thread_id="t"))[0]["run_id"]
+        found = (await served.client.get(f"/runs/{run_id}")).json()
+        assert found["scores"] == []
+        await served.house.audit.append("score", score_of(found["record"]))
+        [score] = (await served.client.get(f"/runs/{run_id}")).json()["scores"]
+        assert (await served.client.delete("/threads/t")).status_code == 200
+        assert (await served.client.get(f"/runs/{run_id}")).json() == UNKNOWN
+    assert {key: value for key, value in score.items() if key != "at"} == {
+        "judge": "a-judge",
+        "name": "faithfulness",
+        "value": 0.5,
+        "detail": "1 of 2 claims agree with the sources",
+        "words": "not so",
+    }
+    shown = CliRunner().invoke(app, ["audit", "show", run_id, "--folder", str(tmp_path / "audit")]).output
+    assert "by a-judge, private parts masked" in shown
+    assert "faithfulness 0.50 (1 of 2 claims agree with the sources)" in shown
+    assert "answer_relevancy: none (timeout)" in shown
+
+
+def score_of(run: dict[str, Any]) -> ScoreRecord:
+    detail = "1 of 2 claims agree with the sources"
+    return {
+        "run_id": run["run_id"],
+        "client": run["client"],
+        "thread_id": run["thread_id"],
+        "thread_key": run["thread_key"],
+        "judge": {"model": "a-judge"},
+        "masked": True,
+        "scores": [{"name": "faithfulness", "value": 0.5, "detail": detail, "words": "not so"}],
+        "missing": [{"name": "answer_relevancy", "code": "timeout"}],
+        "usage": {},
+        "ms": 1.0,
+    }
 
 
 BAD_FEEDBACK: list[Any] = [

@@ -37,7 +37,7 @@ def write_model(folder: Path, *, num_labels: int = 1, logit_scale: float = 1.0) 
         max_position_embeddings=128,
     )
     config.num_labels = num_labels
-    model = BertForSequenceClassification(config)
+    model = BertForSequenceClassification(config)  # type: ignore[no-untyped-call]
     model.classifier.weight.data.normal_(0, logit_scale)
     model.save_pretrained(folder)
     BertTokenizer(str(folder / "vocab.txt"), model_max_length=128).save_pretrained(folder)
