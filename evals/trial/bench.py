@@ -126,19 +126,20 @@ Tell = Callable[[Observed, int, int], None]
 
 async def run_trial(bench: Bench, cases: Sequence[Case], about: Mapping[str, Any], tell: Tell) -> Trial:
     """Ask every case, one after another, so that times are those of one run alone. `tell` hears of each."""
-    began = time.perf_counter()
+    began, cpu_began = time.perf_counter(), time.process_time()
     rows: list[Row] = []
     for number, (case, evidence) in enumerate(zip(cases, bench.evidence_for(cases), strict=True), start=1):
         observed = await bench.observe(case, evidence)
         rows.append(row_of(observed, all_measures()))
         tell(observed, number, len(cases))
     now = datetime.now(UTC).isoformat(timespec="seconds")
-    return Trial(about, rows, time.perf_counter() - began, now)
+    return Trial(about, rows, time.perf_counter() - began, time.process_time() - cpu_began, now)
 
 
-def about_of(record: InstallationRecord, model: str, split: str, cases: Sequence[Case], judge: str) -> dict[str, Any]:
+def about_of(bench: Bench, model: str, split: str, cases: Sequence[Case]) -> dict[str, Any]:
     """What a reader needs to ask the same again. Nothing of it changes from run to run."""
-    return {"model": model, "split": split, "cases": len(cases), "judge": judge, "installation": dict(record)}
+    asked = {"model": model, "split": split, "cases": len(cases), "judge": bench.judge.name}
+    return {**asked, "installation": dict(bench.installation)}
 
 
 @asynccontextmanager

@@ -62,11 +62,13 @@ def funnel_of(observed: Observed) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """`about` says what was asked of what: model, weights, settings, cases. `seconds` is how long all of it took."""
+    """`about` says what was asked of what: model, weights, settings, cases. `seconds` is how long all
+    the cases took, `cpu_seconds` the processor time of the process meanwhile, all threads added up."""
 
     about: Mapping[str, Any]
     rows: Sequence[Row]
     seconds: float = 0.0
+    cpu_seconds: float = 0.0
     when: str = ""
 
     @property
@@ -98,6 +100,7 @@ class Trial:
             "times": {
                 "when": self.when,
                 "seconds": round(self.seconds, 1),
+                "cpu_seconds": round(self.cpu_seconds, 1),
                 "nodes": {node: time_json(values) for node, values in self.times().items()},
                 "cases": {row.id: dict(row.ms) for row in self.rows},
             },
@@ -109,7 +112,7 @@ class Trial:
         numbers, times = told["numbers"], told["times"]
         columns = numbers["columns"]
         rows = [row_of_json(case, columns, times["cases"].get(case["id"], {})) for case in numbers["cases"]]
-        return cls(told["about"], rows, times["seconds"], times["when"])
+        return cls(told["about"], rows, times["seconds"], times["cpu_seconds"], times["when"])
 
 
 def case_json(row: Row, names: Sequence[str]) -> dict[str, Any]:
