@@ -39,12 +39,6 @@ from service.wiring import Progress, choose_model, limits_of, load_the_reranker,
 
 CLIENT = "evals"
 
-Alter = Callable[[Services], Services]
-
-
-def as_built(services: Services) -> Services:
-    return services
-
 
 @dataclass(slots=True)
 class Bench:
@@ -148,10 +142,9 @@ async def open_bench(
     progress: Progress,
     *,
     remember: bool = False,
-    alter: Alter = as_built,
     judge: Judge | None = None,
 ) -> AsyncIterator[Bench]:
-    """Open the product over the sample, with the loopback web. `alter` changes a part, for tests that break one.
+    """Open the product over the sample, with the loopback web.
 
     `remember`: each pair is scored once, which is a third faster; the times are then not those of the product.
     """
@@ -162,7 +155,7 @@ async def open_bench(
         ranks, scores = remembering(reranker, scorer) if remember else (reranker, scorer)
         limits = limits_of(settings)
         web = await stack.enter_async_context(open_loopback_web(scores, store.snapshots, strips=settings.WEB_STRIPS))
-        services = alter(Services(store.knowledge, ranks, scores, web, store.snapshots, limits))
+        services = Services(store.knowledge, ranks, scores, web, store.snapshots, limits)
         yield Bench(
             services,
             await choose_model(settings, Quote(scores), stack),

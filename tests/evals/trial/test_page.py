@@ -3,11 +3,12 @@ import re
 from evals.trial import plots
 from evals.trial.compare import compare
 from evals.trial.markdown import report
+from evals.trial.measures import CUTS
 from evals.trial.page import page
 from evals.trial.worst import worst_paragraph
 from tests.evals.trial.made import row, trial
 
-PARTS = {f"recall@{k} {stage}": (k / 40, 1.0) for k in plots.CUTS for stage in ("before rerank", "after rerank")}
+PARTS = {f"recall@{k} {stage}": (k / 40, 1.0) for k in CUTS for stage in ("before rerank", "after rerank")}
 MADE = trial([row("a1", parts=PARTS), row("a2", right=False, kind="<b>odd</b>", parts=PARTS)])
 
 
