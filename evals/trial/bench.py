@@ -42,7 +42,10 @@ CLIENT = "evals"
 
 @dataclass(slots=True)
 class Bench:
-    """What a trial asks. `passages` are the knowledge base's, for the probes; `judge` scores what was answered."""
+    """What a trial asks. `passages` are the knowledge base's, for the probes; `judge` scores what was answered.
+
+    `remembers`: pairs that were scored before are not scored again, so times are not the product's.
+    """
 
     services: Services
     model_for_run: Callable[[], AnswerModel]
@@ -52,6 +55,7 @@ class Bench:
     passages: Sequence[Passage] = ()
     judge: Judge = field(default_factory=NoJudge)
     deadline_s: float = 180.0
+    remembers: bool = False
 
     async def ask(self, case: Case) -> Observed:
         """Ask one case on a thread of its own that holds its history. Its record is the product's."""
@@ -132,7 +136,13 @@ async def run_trial(bench: Bench, cases: Sequence[Case], about: Mapping[str, Any
 
 def about_of(bench: Bench, model: str, split: str, cases: Sequence[Case]) -> dict[str, Any]:
     """What a reader needs to ask the same again. Nothing of it changes from run to run."""
-    asked = {"model": model, "split": split, "cases": len(cases), "judge": bench.judge.name}
+    asked = {
+        "model": model,
+        "split": split,
+        "cases": len(cases),
+        "judge": bench.judge.name,
+        "remembered": bench.remembers,
+    }
     return {**asked, "installation": dict(bench.installation)}
 
 
@@ -146,7 +156,7 @@ async def open_bench(
 ) -> AsyncIterator[Bench]:
     """Open the product over the sample, with the loopback web.
 
-    `remember`: each pair is scored once, which is a third faster; the times are then not those of the product.
+    `remember`: each pair is scored once, which is faster; the times are then not those of the product.
     """
     async with AsyncExitStack() as stack:
         store = await stack.enter_async_context(open_sample(settings, progress))
@@ -165,6 +175,7 @@ async def open_bench(
             sample_passages(store.embedder.count_tokens, store.embedder.max_tokens),
             judge or NoJudge(),
             settings.RUN_DEADLINE_S,
+            remember,
         )
 
 

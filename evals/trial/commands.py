@@ -17,6 +17,7 @@ from evals.trial import markdown, worst
 from evals.trial.bench import about_of, open_bench, run_trial, shown
 from evals.trial.cases import find_case, load_trial
 from evals.trial.compare import Comparison, compare
+from evals.trial.judge import judge_of
 from evals.trial.observed import Observed
 from evals.trial.page import page
 from evals.trial.route import RECORDS, explained, stored_record
@@ -37,6 +38,7 @@ class Half(StrEnum):
     all = "all"
 
 
+DataDir = Annotated[Path | None, typer.Option(help="Keep the store here; a temporary folder otherwise.")]
 Report = Annotated[Path, typer.Argument(help="A report.json of `run`, or its folder.")]
 Answering = Annotated[Model, typer.Option(help="Which answer model answers.")]
 
@@ -60,6 +62,7 @@ def run(
     remember: Annotated[
         bool, typer.Option("--remember", help="Score each pair once: faster, but the times are not the product's.")
     ] = False,
+    data_dir: DataDir = None,
 ) -> None:
     """Ask the golden set of the product's own graph; write report.json, report.md and report.html."""
     with faults_named():
@@ -67,7 +70,7 @@ def run(
         earlier = limits.load_trial_report(against) if against else baseline_of(model)
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory() as temporary:
-            settings = settings_of(model, Path(temporary))
+            settings = settings_of(model, data_dir or Path(temporary))
             trial = asyncio.run(trial_of(settings, split.value, cases, remember, folder))
         write(trial, folder, compare(earlier, trial) if earlier else None)
     typer.echo(worst.worst_paragraph(trial))
@@ -85,7 +88,7 @@ def settings_of(model: Model, data_dir: Path) -> Settings:
 
 
 async def trial_of(settings: Settings, split: str, cases: Sequence[Case], remember: bool, folder: Path) -> Trial:
-    async with open_bench(settings, progress, remember=remember) as bench:
+    async with open_bench(settings, progress, remember=remember, judge=judge_of(settings)) as bench:
         about = about_of(bench, settings.MODEL_PROVIDER, split, cases)
         with (folder / RECORDS).open("w", encoding="utf-8") as records:
 
@@ -157,6 +160,7 @@ def show(
     model: Answering = Model.quote,
     folder: Annotated[Path | None, typer.Option("--from", help="Folder of the run; build/evals/MODEL.")] = None,
     again: Annotated[bool, typer.Option("--again", help="Ask it now, though a run has asked it.")] = False,
+    data_dir: DataDir = None,
 ) -> None:
     """Print the route of one case as `audit show` does, below its labels; asks it where no run has."""
     with faults_named():
@@ -164,7 +168,7 @@ def show(
         record = None if again else stored_record(folder or BUILD / model.value, case)
         if record is None:
             with tempfile.TemporaryDirectory() as temporary:
-                record = dict(asyncio.run(asked_now(settings_of(model, Path(temporary)), found)).record)
+                record = dict(asyncio.run(asked_now(settings_of(model, data_dir or Path(temporary)), found)).record)
     typer.echo(explained(found, record), nl=False)
 
 

@@ -71,6 +71,8 @@ def times(trial: Trial) -> str:
     rows = [time_row(node, time_json(values)) for node, values in trial.times().items()]
     head = ["| node | runs | mean | 95 % interval | median | 95th |", "| --- | --- | --- | --- | --- | --- |"]
     took = f"All cases took {trial.seconds:.0f} s, {trial.cpu_seconds:.0f} s of them processor time; probes included."
+    if trial.about.get("remembered"):
+        took += " Scores of pairs were remembered (`--remember`), so that these times are not the product's."
     return "\n".join(["## Latency by node (milliseconds)", "", took, "", *head, *rows])
 
 

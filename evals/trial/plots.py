@@ -22,7 +22,7 @@ STATED: dict[str, str] = {
     "graded": "after the rerank",
     "kept": "passed gate 1",
     "stated": "facts stated",
-    "answered": "passed gates 2, 3",
+    "answered": "right answer shown",
 }
 
 
