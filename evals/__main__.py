@@ -14,10 +14,12 @@ from evals.fit import fitted
 from evals.house import open_house
 from evals.near_miss import near_miss_questions
 from evals.seed import Result, load_questions, report
+from evals.trial import commands as trial
 from service.llm.quote import Thresholds
 from service.settings import Settings, load_settings
 
 app = typer.Typer(no_args_is_help=True, add_completion=False)
+trial.add_to(app)
 
 
 @app.callback()

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import AsyncIterator, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import asynccontextmanager
 
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.store.memory import InMemoryStore
@@ -23,7 +23,7 @@ from service.ports import Reranker
 from service.ranking import combined_order
 from service.sample import SAMPLE
 from service.settings import Settings
-from service.store import Store, open_store
+from service.store import Progress, Store, open_store
 from service.threads import ThreadRef
 from service.web.off import NoWeb
 from service.wiring import limits_of
@@ -126,14 +126,20 @@ class House:
 
 
 @asynccontextmanager
-async def open_house(settings: Settings) -> AsyncIterator[House]:
-    """Open the product over the sample knowledge base, ingested when it is not there yet."""
-    async with AsyncExitStack() as stack:
-        store = await stack.enter_async_context(open_store(settings, print_progress))
+async def open_sample(settings: Settings, progress: Progress) -> AsyncIterator[Store]:
+    """Open the store over the sample knowledge base, ingested when it is not there yet."""
+    async with open_store(settings, progress) as store:
         for sample in SAMPLE:
             await store.ingestor.ingest(
                 [str(sample.folder)], source=sample.name, kind=sample.kind, base_url=sample.base_url, prune=True
             )
+        yield store
+
+
+@asynccontextmanager
+async def open_house(settings: Settings) -> AsyncIterator[House]:
+    """Open the product over the sample knowledge base."""
+    async with open_sample(settings, print_progress) as store:
         yield House(store, settings, load_the_reranker(settings))
 
 

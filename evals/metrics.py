@@ -28,6 +28,11 @@ def ndcg_at(k: int, order: Sequence[int], relevant: frozenset[int]) -> float:
     return gain / sum(1 / math.log2(rank + 1) for rank in range(1, min(k, len(relevant)) + 1))
 
 
+def reciprocal_rank_at(k: int, order: Sequence[int], relevant: frozenset[int]) -> float:
+    """1 over the rank of the first relevant item; 0 where none is within the cut."""
+    return next((1 / rank for rank, index in enumerate(order[:k], start=1) if index in relevant), 0.0)
+
+
 def auc(positive: Sequence[float], negative: Sequence[float]) -> float:
     """The chance that a positive scores above a negative; ties count half."""
     wins = sum((p > n) + 0.5 * (p == n) for p in positive for n in negative)

@@ -58,7 +58,7 @@ def mask_of(settings: Settings) -> Mask:
     """What takes out of a text what a trace does not show either."""
     if not settings.JUDGE_MASKED:
         return as_it_is
-    return TraceMasks(load_list(Path(settings.WEB_MASK_FILE)) if settings.WEB_MASK_FILE else []).mask
+    return TraceMasks(load_list(Path(settings.WEB_MASK_FILE))[0] if settings.WEB_MASK_FILE else []).mask
 
 
 def as_it_is(text: str) -> str:

@@ -123,7 +123,8 @@ def enrich(question: str, tried: str, seen: Sequence[Passage]) -> str:
     counts: Counter[str] = Counter()
     spelled: dict[str, str] = {}
     for passage in seen[:10]:
-        for word in set(words(passage.context)):
+        # Each once, in the order of the text: a set would let chance decide between words that are equally common.
+        for word in dict.fromkeys(words(passage.context)):
             if word not in STOP_WORDS and stem(word) not in known and not word[0].isdigit():
                 counts[stem(word)] += 1
                 spelled.setdefault(stem(word), word)

@@ -4,6 +4,7 @@ A page is read and cut by the same reader and chunker as an ingested one, so tha
 only finer: a sentence to a short paragraph.
 """
 
+import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -99,7 +100,8 @@ def likeliest(question: str, strips: Iterable[Passage], most: int) -> list[Passa
     words = [set(terms_of(strip.indexed_text).split()) for strip in unique]
     spread = Counter(word for of in words for word in of)
     asked = set(terms_of(question).split())
-    weights = [sum(1 / spread[word] + 0.2 for word in asked & of) for of in words]
+    # fsum: the same words add up to the same weight in whatever order a set gives them.
+    weights = [math.fsum(1 / spread[word] + 0.2 for word in asked & of) for of in words]
     order = sorted(range(len(unique)), key=lambda index: -weights[index])
     return [unique[index] for index in order[:most]]
 

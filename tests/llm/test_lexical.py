@@ -1,5 +1,6 @@
 """What Quote does with words alone."""
 
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -47,6 +48,11 @@ def test_a_rewrite_adds_the_words_of_the_headings_that_came_back() -> None:
     rewritten = enrich("cash of customers", "cash of customers", [passage(1), passage(2)])
     assert rewritten.startswith("cash of customers ")
     assert "rulebook" in rewritten
+
+
+def test_words_that_are_equally_common_are_added_in_the_order_of_the_text() -> None:
+    seen = [replace(passage(1), context="zulu yankee xray whisky victor uniform tango sierra romeo quebec")]
+    assert enrich("cash", "cash", seen) == "cash zulu yankee xray whisky victor uniform"
 
 
 def test_words_that_differ_only_in_their_ending_count_as_covered() -> None:
