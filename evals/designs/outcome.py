@@ -115,7 +115,7 @@ async def of_graph(entry: Entry, case: Case, bench: Bench, model: DesignModel, v
         steps = entry.build().astream(state, {"recursion_limit": FENCE}, context=desk, stream_mode="values")
         async for values in steps:
             state = as_state(values)
-        status = state.get("status") or ("refused" if state["draft"] == DONT_KNOW else "answered")
+        status = "refused" if state["draft"] == DONT_KNOW else state.get("status", "answered")
     except GraphRecursionError:
         pass
     return {

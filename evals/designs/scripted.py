@@ -31,6 +31,7 @@ WRITER, GATE = "claude-sonnet-5-5", "claude-haiku-5-5"
 
 PROMPT_TOKENS = 400
 CHARS_PER_TOKEN = 4
+SENTENCE_WORDS = 5
 INVENTED = "The figure is MC 7,777 and the period is 77 days"
 """A statement that no source makes."""
 
@@ -230,7 +231,7 @@ class Scripted:
         return f"{INVENTED} [[{sources[0].n}]]." if sources else f"{INVENTED}."
 
     def _misreading(self, sources: Sequence[Source]) -> str:
-        """The near miss where one is before it, else the beginning of the first source."""
+        """The near miss where one is before it, else the first sentence of the first source."""
         for source in sources:
             for wrong in self.case.forbidden:
                 if fold(wrong) in fold(source.passage.text):
@@ -247,7 +248,9 @@ def standalone(case: Case) -> str:
 
 
 def first_sentences(text: str, count: int) -> list[str]:
-    return [" ".join(text[start:end].split()) for start, end in sentences(text)[:count]] or [text]
+    """The first sentences of a text that say something: a rule's number alone does not."""
+    said = [" ".join(text[start:end].split()) for start, end in sentences(text)]
+    return [sentence for sentence in said if len(sentence.split()) >= SENTENCE_WORDS][:count] or [text]
 
 
 def distorted(text: str) -> str:
