@@ -1,6 +1,7 @@
 """Claude with what the designs ask beyond the product's port: their prompts stand in `prompts/`, in our own words."""
 
 from collections.abc import Sequence
+from copy import copy
 from pathlib import Path
 from typing import Self
 
@@ -48,8 +49,7 @@ class ClaudeForDesigns(Claude):
         """
         if not self._takes_temperature:
             return self
-        other = object.__new__(type(self))
-        other.__dict__.update(self.__dict__)
+        other = copy(self)
         other._temperature = temperature
         return other
 
@@ -162,5 +162,6 @@ def connect_claude(settings: Settings) -> ClaudeForDesigns:
         total_timeout_s=settings.MODEL_TIMEOUT_S,
     )
     claude._models = (settings.ANSWER_MODEL, settings.GATE_MODEL)
+    claude._limits = (settings.ANSWER_MAX_TOKENS, claude._limits[1])
     claude._takes_temperature = bool(settings.ANTHROPIC_BASE_URL)
     return claude

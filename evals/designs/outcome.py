@@ -1,14 +1,15 @@
 """One design, one case: what was shown, what it cost, and what left for the web."""
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
+from functools import cache
 from typing import Any
 
 from langgraph.errors import GraphRecursionError
 
 from evals.designs.clock import Clock
-from evals.designs.desk import FENCE, Desk, State
+from evals.designs.desk import FENCE, Desk, Graph, State
 from evals.designs.gatehouse import Product, ask
 from evals.designs.lineup import Entry
 from evals.designs.port import DONT_KNOW, DesignModel
@@ -17,6 +18,7 @@ from evals.designs.shelf import Shelf
 from evals.designs.truth import states_the_answer, unsupported
 from evals.designs.web import LoopbackWeb, Visit
 from evals.golden_set import Case
+from service.errors import GatehouseError
 
 SHOWN = ("answered", "partial")
 
@@ -112,12 +114,14 @@ async def of_graph(entry: Entry, case: Case, bench: Bench, model: DesignModel, v
     status = "stopped"
     try:
         # `values` streams the whole state after each step, so that what was there when the fence fell is known.
-        steps = entry.build().astream(state, {"recursion_limit": FENCE}, context=desk, stream_mode="values")
+        steps = compiled(entry.build).astream(state, {"recursion_limit": FENCE}, context=desk, stream_mode="values")
         async for values in steps:
             state = as_state(values)
         status = "refused" if state["draft"] == DONT_KNOW else state.get("status", "answered")
     except GraphRecursionError:
         pass
+    except GatehouseError:
+        status = "failed"  # the model or the store was away: counted, and the others go on
     return {
         "status": status,
         "answer": state.get("draft", ""),
@@ -127,6 +131,11 @@ async def of_graph(entry: Entry, case: Case, bench: Bench, model: DesignModel, v
         "cost_usd": desk.usage.cost_usd,
         "context_chars": desk.context_chars,
     }
+
+
+@cache
+def compiled(build: Callable[[], Graph]) -> Graph:
+    return build()
 
 
 def as_state(values: Mapping[str, Any]) -> State:

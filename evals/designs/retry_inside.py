@@ -49,7 +49,7 @@ async def begin(state: State) -> State:
 
 
 async def retrieve(state: State, runtime: Runtime[Desk]) -> State:
-    return {"found": await runtime.context.shelf.by_rerank(state["query"], K)}
+    return {"found": await runtime.context.shelf.by_rerank(state["question"], K, state["query"])}
 
 
 async def grade(state: State, runtime: Runtime[Desk]) -> State:

@@ -16,6 +16,10 @@ Encode = Callable[[list[str]], NDArray[np.float32]]
 """Vectors of texts: float32 (n, dim), unit length."""
 
 
+RERANKED = 20
+"""Candidates that are scored for the six, which keep five of them at most; the product scores all that it retrieves."""
+
+
 class KeptScores:
     """A reranker whose scores are kept in a file: all designs, models and error rates ask about the same pairs."""
 
@@ -62,10 +66,13 @@ class Shelf:
         scored = [Candidate(c.passage, float(cosine)) for c, cosine in zip(found, cosines, strict=True)]
         return [c for c in sorted(scored, key=lambda c: -c.score) if c.score >= floor][:k]
 
-    async def by_rerank(self, query: str, k: int) -> list[Candidate]:
-        """The `k` best of search and reranker together, as the product orders them. Scores are the reranker's, 0..1."""
-        found = await self.search(query)
-        scores = await self._reranker.scores(query, [candidate.passage.indexed_text for candidate in found])
+    async def by_rerank(self, question: str, k: int, query: str = "") -> list[Candidate]:
+        """The `k` best of search and reranker together, as the product orders them. Scores are the reranker's, 0..1.
+
+        A rewritten `query` is what is searched; what it finds is scored against the question, as in the product.
+        """
+        found = (await self.search(query or question))[:RERANKED]
+        scores = await self._reranker.scores(question, [candidate.passage.indexed_text for candidate in found])
         return [Candidate(found[i].passage, scores[i]) for i in combined_order(scores)][:k]
 
     def _embedded(self, texts: Sequence[str]) -> NDArray[np.float32]:

@@ -65,7 +65,7 @@ def after_route(state: State) -> Literal["retrieve", "search"]:
 
 
 async def retrieve(state: State, runtime: Runtime[Desk]) -> State:
-    found = await runtime.context.shelf.by_rerank(state["query"], K)
+    found = await runtime.context.shelf.by_rerank(state["question"], K, state["query"])
     return {"found": found, "trace": [f"retrieve: {len(found)}"]}
 
 

@@ -3,6 +3,7 @@
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from evals.designs.outcome import Outcome
@@ -122,7 +123,11 @@ HEAD = (
 
 
 def main_table(rows: Rows, time: str) -> str:
-    lines = [
+    return grid([*HEAD, f"seconds, {time}"], main_lines(rows))
+
+
+def main_lines(rows: Rows) -> list[list[str]]:
+    return [
         [
             f"{row['key']}. {row['design']}" + (f" ({row['stopped']} stopped by the fence)" if row["stopped"] else ""),
             f"{row['right_answers']}/{row['answerable']}",
@@ -139,7 +144,33 @@ def main_table(rows: Rows, time: str) -> str:
         ]
         for row in rows
     ]
-    return grid([*HEAD, f"seconds, {time}"], lines)
+
+
+README_RATE = 0.05
+RESULTS = Path(__file__).with_name("results.json")
+"""The report that the README shows: `designs.json` of the command that stands in it."""
+
+
+def readme_part(report: Mapping[str, Any]) -> str:
+    """What the README shows of a report: one error rate in few columns, and how right answers fall with errors."""
+    rows = [row for row in report["rows"] if row["errors"] == README_RATE]
+    head = ["design", *HEAD[1:5], *HEAD[6:9]]
+    narrow = [[line[0], *line[1:5], *line[6:9]] for line in main_lines(rows)]
+    return "\n".join(
+        [
+            "```sh",
+            f".venv/bin/{report['command']}",
+            "```",
+            "",
+            f"Judges wrong in {100 * README_RATE:g} % of their judgements, {rows[0]['cases']} cases:",
+            "",
+            grid(head, narrow),
+            "",
+            "Right outcomes, and what was wrong and shown as an answer, as the judges get worse (95 % intervals):",
+            "",
+            degradation(report["rows"]),
+        ]
+    )
 
 
 def degradation(rows: Rows) -> str:

@@ -66,7 +66,7 @@ class LoopbackWeb:
     """The pages and a search over them. Nothing is sent anywhere."""
 
     def __init__(self, pages: Sequence[WebPage]) -> None:
-        self._pages = list(pages)
+        self.pages = list(pages)
         self._bm25 = Bm25([f"{page.title} {page.text}" for page in pages])
 
     @classmethod
@@ -77,7 +77,7 @@ class LoopbackWeb:
     def find(self, query: str, limit: int = RESULTS) -> list[WebPage]:
         """The best pages that share a term with the query, at most `limit`."""
         scores = self._bm25.scores(query)
-        return [self._pages[i] for i in self._bm25.top(query, limit) if scores[i] > 0]
+        return [self.pages[i] for i in self._bm25.top(query, limit) if scores[i] > 0]
 
 
 @dataclass(slots=True)

@@ -119,7 +119,7 @@ def test_a_limit_spreads_over_all_cases() -> None:
 
 
 def test_each_planted_fact_stands_on_its_page_and_no_question_gives_it_away() -> None:
-    texts = {page.whole().address: page.whole().text for page in LoopbackWeb.load()._pages}
+    texts = {page.whole().address: page.whole().text for page in LoopbackWeb.load().pages}
     for case in load_cases(PLANTED):
         assert case.web_search == (case.kind == "web-only")
         for expected in case.expected:

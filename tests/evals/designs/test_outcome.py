@@ -11,6 +11,8 @@ from evals.designs.scripted import Scripted
 from evals.designs.web import WebPage
 from evals.golden_set import Case
 from evals.seed import Expected
+from service.errors import ModelUnavailable
+from service.model import Grade
 from tests.evals.designs.benches import NO_FAULTS, PAGES, bench_of, case_of, told
 
 DRAFT, VERIFIED = (entry for entry in LINEUP if entry.build is None)
@@ -65,6 +67,17 @@ async def test_a_draft_that_is_never_grounded_is_shown_with_a_warning_or_refused
     warned = await ask(DRAFT, told(case_of(1), faults=wrong), tmp_path / "draft")
     refused = await ask(VERIFIED, told(case_of(1), faults=wrong), tmp_path / "verified")
     assert (warned.status, warned.wrong, refused.status) == ("partial", False, "refused")
+
+
+@pytest.mark.parametrize("key", ["3", "7d"])
+async def test_a_model_that_is_away_is_a_failed_case_and_no_end_of_the_comparison(key: str, tmp_path: Path) -> None:
+    class Away(Scripted):
+        async def grade(self, *_: object, **__: object) -> list[Grade]:
+            raise ModelUnavailable("away")
+
+    entry = next(entry for entry in LINEUP if entry.key == key)
+    outcome = await ask(entry, Away(case_of(1), "cm"), tmp_path)
+    assert (outcome.status, outcome.right, outcome.unsupported) == ("failed", False, False)
 
 
 async def test_a_follow_up_stands_on_its_thread(tmp_path: Path) -> None:
