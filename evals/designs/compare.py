@@ -32,7 +32,7 @@ Say = Callable[[str], None]
 NOTES = (
     "Same store, reranker, model and loopback web for all; only the design differs. The six are given neither the "
     "toggle nor a history: a follow-up is put to them with its topic. “Mended” is with every quirk of `desk.Quirks` "
-    "off.",
+    "off. Designs 1, 3, 5 and 6 read the dense path, as published; 2, 4 and Gatehouse the reranker's order.",
 )
 SCRIPTED_NOTE = (
     "The scripted model knows the labels. Its judgements are wrong for the share given, drawn from the seed; its "

@@ -4,8 +4,8 @@
                                 -> rewrite, retrieve, grade ... (twice at most)
                                 -> refuse, with whom to ask
 
-No web at all. It is the one of the six that can say no by itself, and that sends nothing anywhere. Nothing checks the
-answer.
+Up to 5 passages with a cosine of at least 0.35. No web at all: it is the one of the six that can say no by itself, and
+that sends nothing anywhere. Nothing checks the answer.
 
 Model calls: 6 at best; 17 to a refusal (three times five grades, two rewrites).
 
@@ -20,7 +20,7 @@ from langgraph.runtime import Runtime
 
 from evals.designs.desk import Desk, Graph, State
 
-K = 5
+K, FLOOR = 5, 0.35
 MAX_REWRITES = 2
 REFUSAL = "The knowledge base does not hold enough to answer this. Please ask the knowledge team."
 
@@ -49,7 +49,7 @@ async def begin(state: State) -> State:
 
 
 async def retrieve(state: State, runtime: Runtime[Desk]) -> State:
-    return {"found": await runtime.context.shelf.by_rerank(state["question"], K, state["query"])}
+    return {"found": await runtime.context.shelf.by_cosine(state["query"], K, FLOOR)}
 
 
 async def grade(state: State, runtime: Runtime[Desk]) -> State:

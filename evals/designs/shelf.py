@@ -17,7 +17,7 @@ Encode = Callable[[list[str]], NDArray[np.float32]]
 
 
 RERANKED = 20
-"""Candidates that are scored for the six, which keep five of them at most; the product scores all that it retrieves."""
+"""Candidates scored for designs 2 and 4, which keep five at most; 1, 3, 5 and 6 take the dense path as published."""
 
 
 class KeptScores:
@@ -58,7 +58,7 @@ class Shelf:
     async def search(self, query: str) -> list[Candidate]:
         return await self._knowledge.search(query, limit=self._candidates, scope=Scope())
 
-    async def by_cosine(self, query: str, k: int, floor: float) -> list[Candidate]:
+    async def by_cosine(self, query: str, k: int, floor: float = -1.0) -> list[Candidate]:
         """The dense path: at most `k` passages whose cosine with the query is at least `floor`, best first."""
         found = await self.search(query)
         texts = [candidate.passage.indexed_text for candidate in found]
@@ -66,12 +66,9 @@ class Shelf:
         scored = [Candidate(c.passage, float(cosine)) for c, cosine in zip(found, cosines, strict=True)]
         return [c for c in sorted(scored, key=lambda c: -c.score) if c.score >= floor][:k]
 
-    async def by_rerank(self, question: str, k: int, query: str = "") -> list[Candidate]:
-        """The `k` best of search and reranker together, as the product orders them. Scores are the reranker's, 0..1.
-
-        A rewritten `query` is what is searched; what it finds is scored against the question, as in the product.
-        """
-        found = (await self.search(query or question))[:RERANKED]
+    async def by_rerank(self, question: str, k: int) -> list[Candidate]:
+        """The `k` best of search and reranker together, as the product orders them. Scores are the reranker's, 0..1."""
+        found = (await self.search(question))[:RERANKED]
         scores = await self._reranker.scores(question, [candidate.passage.indexed_text for candidate in found])
         return [Candidate(found[i].passage, scores[i]) for i in combined_order(scores)][:k]
 

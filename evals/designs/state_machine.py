@@ -65,7 +65,7 @@ def after_route(state: State) -> Literal["retrieve", "search"]:
 
 
 async def retrieve(state: State, runtime: Runtime[Desk]) -> State:
-    found = await runtime.context.shelf.by_rerank(state["question"], K, state["query"])
+    found = await runtime.context.shelf.by_cosine(state["query"], K)
     return {"found": found, "trace": [f"retrieve: {len(found)}"]}
 
 

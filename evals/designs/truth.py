@@ -1,6 +1,7 @@
 """What can be said of an answer by its labels and its evidence, with no model: is it right, does it stand?"""
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 from evals.designs.port import DONT_KNOW
 from evals.golden_set import Case
@@ -23,6 +24,11 @@ def has_evidence(text: str, address: str, case: Case) -> bool:
     return any(e.address == address and fold(e.text) in fold(text) for e in case.expected)
 
 
+@lru_cache(maxsize=4096)
+def words_of(text: str) -> frozenset[str]:
+    return frozenset(lexical.words(text))
+
+
 def unsupported(answer: str, evidence: Sequence[str], question: str = "") -> bool:
     """Whether an answer claims what its evidence does not hold, by three rules that need no judge.
 
@@ -34,7 +40,7 @@ def unsupported(answer: str, evidence: Sequence[str], question: str = "") -> boo
         return False
     if not evidence:
         return True
-    known = {word for text in (question, *evidence) for word in lexical.words(text)}
+    known: frozenset[str] = frozenset().union(*map(words_of, (question, *evidence)))
     if lexical.names(answer) - known:
         return True
     quoted = [quote for quote in quotations(answer) if len(quote.split()) >= QUOTED_SENTENCE_WORDS]
