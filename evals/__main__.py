@@ -4,17 +4,20 @@ import asyncio
 import json
 import tempfile
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from evals import ablation as candidates
 from evals import obliqa_run
+from evals.designs import compare
+from evals.designs.table import markdown
 from evals.fit import fitted
 from evals.house import open_house
 from evals.near_miss import near_miss_questions
 from evals.seed import Result, load_questions, report
 from evals.trial import commands as trial
+from service.errors import GatehouseError
 from service.llm.quote import Thresholds
 from service.settings import Settings, load_settings
 
@@ -90,6 +93,45 @@ def ablation(
 ) -> None:
     """Measure each choice about candidates on the kept third of ObliQA's development split, in memory."""
     typer.echo(candidates.table(folder, cache))
+
+
+@app.command()
+def designs(
+    model: Annotated[compare.ModelName, typer.Option(help="Who routes, grades, writes and judges.")] = "scripted",
+    errors: Annotated[str, typer.Option(help="Shares of wrong judgements, 0 to 1 (scripted only).")] = "0,0.05,0.15",
+    seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same table.")] = 1,
+    out: Annotated[Path, typer.Option(help="Folder for the table as Markdown and JSON.")] = Path("build/designs"),
+    limit: Annotated[int | None, typer.Option(min=1, help="Ask so many of the cases, spread over all.")] = None,
+    data_dir: Annotated[Path, typer.Option(help="Keeps the store and the scores.")] = Path("build/designs/data"),
+) -> None:
+    """Compare six published designs with Gatehouse on the golden set, and print the table."""
+    plan = compare.Plan(model, rates_of(errors), seed, limit)
+    settings = load_settings().model_copy(update={"DATA_DIR": data_dir, "MILVUS_URI": ""})
+    try:
+        report = asyncio.run(designs_run(settings, plan))
+        paths = compare.write(report, out)
+    except (GatehouseError, OSError) as fault:
+        raise typer.BadParameter(str(fault)) from None
+    typer.echo(markdown(report))
+    typer.echo(f"# written: {', '.join(map(str, paths))}", err=True)
+
+
+def rates_of(text: str) -> tuple[float, ...]:
+    try:
+        rates = tuple(float(part) for part in text.split(","))
+    except ValueError:
+        rates = (-1.0,)
+    if not all(0 <= rate <= 1 for rate in rates) or len(set(rates)) < len(rates):
+        raise typer.BadParameter("--errors takes shares from 0 to 1, each once, with commas: 0,0.05,0.15")
+    return rates
+
+
+async def designs_run(settings: Settings, plan: compare.Plan) -> dict[str, Any]:
+    def say(line: str) -> None:
+        typer.echo(f"# {line}", err=True)
+
+    async with compare.open_bench(settings, plan.model, say) as opened:
+        return await compare.compare(plan, opened, compare.all_cases(plan.limit), say)
 
 
 if __name__ == "__main__":

@@ -1,11 +1,13 @@
 """The generated parts of README.md: `python -m tests.readme --write` writes them, a test compares them."""
 
+import json
 import re
 import sys
 from pathlib import Path
 
 from typer.testing import CliRunner
 
+from evals.designs.table import RESULTS, readme_part
 from service.cli import app
 from service.graph.build import mermaid
 from service.settings import settings_table
@@ -25,6 +27,7 @@ def generated() -> dict[str, str]:
     return {
         "graph": f"```mermaid\n{mermaid().strip()}\n```",
         "settings": settings_table().strip(),
+        "designs": readme_part(json.loads(RESULTS.read_text(encoding="utf-8"))),
         "commands": f"```text\n{commands_help()}\n```",
     }
 

@@ -6,9 +6,10 @@ from pathlib import Path
 import pytest
 
 from evals.golden_set import Case, load_cases, load_golden
-from evals.seed import RULEBOOK, fold
+from evals.seed import fold
 from evals.trial.cases import SWITCHED, find_case, is_web, load_trial, spread
 from evals.trial.web import load_pages
+from service.sample import RULEBOOK
 from service.skills.registry import Skills
 
 switched = load_cases(SWITCHED)

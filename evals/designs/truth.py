@@ -1,0 +1,47 @@
+"""What can be said of an answer by its labels and its evidence, with no model: is it right, does it stand?"""
+
+from collections.abc import Sequence
+from functools import lru_cache
+
+from evals.designs.port import DONT_KNOW
+from evals.golden_set import Case
+from evals.seed import fold
+from service.citations.grounding import QUOTED_SENTENCE_WORDS
+from service.citations.quotes import stands_verbatim
+from service.citations.statements import quotations
+from service.llm import lexical
+
+
+def states_the_answer(answer: str, case: Case) -> bool:
+    """Whether it states all facts of an answerable case and none that the case forbids."""
+    said = fold(answer)
+    facts = all(fold(fact) in said for fact in case.facts)
+    return case.status == "answered" and facts and not any(fold(wrong) in said for wrong in case.forbidden)
+
+
+def has_evidence(text: str, address: str, case: Case) -> bool:
+    """Whether a text of an address holds the words of a labelled passage."""
+    return any(e.address == address and fold(e.text) in fold(text) for e in case.expected)
+
+
+@lru_cache(maxsize=4096)
+def words_of(text: str) -> frozenset[str]:
+    return frozenset(lexical.words(text))
+
+
+def unsupported(answer: str, evidence: Sequence[str], question: str = "") -> bool:
+    """Whether an answer claims what its evidence does not hold, by three rules that need no judge.
+
+    It rests on no evidence at all; it names a figure, date or identifier that stands neither in the evidence nor in the
+    question; or it quotes a sentence that stands in no text of the evidence. A lower bound: a wrong word is not found.
+    "I don't know" claims nothing.
+    """
+    if answer.strip() == DONT_KNOW:
+        return False
+    if not evidence:
+        return True
+    known: frozenset[str] = frozenset().union(*map(words_of, (question, *evidence)))
+    if lexical.names(answer) - known:
+        return True
+    quoted = [quote for quote in quotations(answer) if len(quote.split()) >= QUOTED_SENTENCE_WORDS]
+    return any(not any(stands_verbatim(quote, text) for text in evidence) for quote in quoted)
