@@ -70,6 +70,11 @@ async def test_the_page_of_the_whole_stream_shows_the_answer(once: Recorded) -> 
     assert FIRST not in once.shown
 
 
+def on_two_lines(stream: bytes) -> bytes:
+    """An event's data is its data lines joined by a line break, which JSON takes for white space."""
+    return stream.replace(b"\ndata: {", b"\ndata: {\ndata: ")
+
+
 CUTS = {
     "one byte at a time": lambda stream: of_size(stream, 1),
     "two bytes": lambda stream: of_size(stream, 2),
@@ -89,6 +94,8 @@ CUTS = {
     "with fields that nobody knows": lambda stream: of_size(
         stream.replace(b"\ndata: ", b"\nretry: 5\nnew\ndata: "), 11
     ),
+    "with data on two lines": lambda stream: of_size(on_two_lines(stream), 1),
+    "with data on two lines and CRLF": lambda stream: of_size(on_two_lines(stream).replace(b"\n", b"\r\n"), 1),
     "with empty pieces": lambda stream: [part for piece in of_size(stream, 64) for part in (b"", piece)][1:],
     "with something after the end": lambda stream: of_size(stream + frames_of(stream)[0], 50),
 }
