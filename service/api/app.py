@@ -8,7 +8,7 @@ from starlette.responses import FileResponse
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp
 
-from service.api import chat, ops, runs, session, sources, threads
+from service.api import chat, export, ops, runs, session, sources, threads
 from service.api.auth import COOKIE
 from service.api.deps import ApiState
 from service.api.door import Door
@@ -34,7 +34,7 @@ def create_app(api: ApiState) -> FastAPI:
     app = Application(title="Gatehouse", version=VERSION, docs_url=None, redoc_url=None)
     app.state.api = api
     add_error_handlers(app)
-    for module in (chat, threads, runs, sources, session, ops):
+    for module in (chat, threads, export, runs, sources, session, ops):
         app.include_router(module.router)
 
     @app.get("/", include_in_schema=False)

@@ -1,4 +1,4 @@
-"""The client's threads: list, read again, rename, erase."""
+"""The client's threads: list and search, read again, rename, erase."""
 
 from typing import Annotated
 
@@ -18,6 +18,7 @@ from service.threads import THREAD_ID, ThreadRef
 router = APIRouter(prefix="/threads", responses={404: ERRORS[404], 422: ERRORS[422]})
 
 Skill = Annotated[str, Query(max_length=64)]
+Wanted = Annotated[str, Query(max_length=200, description="words that a title must hold, in any order and any case")]
 
 
 class ThreadItem(BaseModel):
@@ -71,8 +72,11 @@ class Erased(BaseModel):
 
 
 @router.get("")
-async def list_threads(request: Request) -> ThreadList:
+async def list_threads(request: Request, q: Wanted = "") -> ThreadList:
+    """The client's threads, newest first; with `q`, those whose title holds all of its words."""
     summaries = await api_state(request).history.threads(client_of(request))
+    words = q.casefold().split()
+    summaries = [summary for summary in summaries if all(word in summary.title.casefold() for word in words)]
     return ThreadList(threads=[ThreadItem.model_validate(s, from_attributes=True) for s in summaries])
 
 

@@ -57,6 +57,28 @@ async def test_threads_are_listed_with_the_newest_first(tmp_path: Path) -> None:
     assert (listed[0]["created_at"][:10], listed[0]["updated_at"][:10]) == ("2031-01-01", "2031-01-04")
 
 
+async def test_threads_are_found_by_the_words_of_their_titles_in_any_case_and_order(tmp_path: Path) -> None:
+    home = House(services(tmp_path), ScriptedModel())
+    titles = {"a": "Client MONEY rules", "b": "Own funds", "c": "Straße und Geld", "d": "100% of client funds"}
+    async with serving(home) as served:
+        for thread, title in titles.items():
+            await home.history.record(ThreadRef(HOST, thread), title, "2031-01-01T00:00:00+00:00", 1)
+        await home.history.record(ThreadRef("someone else", "e"), "client money", "2031-01-01T00:00:00+00:00", 1)
+
+        async def found(q: str) -> set[str]:
+            listed = (await served.client.get("/threads", params={"q": q})).json()["threads"]
+            return {item["thread_id"] for item in listed}
+
+        assert await found("money client") == {"a"}
+        assert await found("FUNDS") == {"b", "d"}
+        assert await found("STRASSE") == {"c"}
+        assert await found("100%") == {"d"}
+        assert await found("  ") == set(titles)
+        assert await found(".*") == set()
+        too_long = await served.client.get("/threads", params={"q": "x" * 201})
+    assert (too_long.status_code, too_long.json()["error"]["message"]) == (422, "Not valid: q.")
+
+
 async def test_a_name_that_a_person_gave_stays(tmp_path: Path) -> None:
     async with serving(House(services(tmp_path), ScriptedModel())) as served:
         await served.frames("question", thread_id="t")

@@ -132,6 +132,21 @@ HOSTILE = [
     "\u202e[[1]]",
     "<a class=cite data-n=1 href=https://evil.test>1</a>",
     "\x00<script\x00>1</script>",
+    "<scr<script>ipt>1</script>",
+    "<details open ontoggle=alert(1)><summary>x</summary></details>",
+    "<video src=https://evil.test/v autoplay onloadstart=alert(1)>",
+    "<object data=https://evil.test></object><embed src=https://evil.test>",
+    "<link rel=stylesheet href=//evil.test><meta http-equiv=refresh content='0;//evil.test'>",
+    "<svg><a xlink:href='javascript:alert(1)'><text>x</text></a></svg>",
+    "<noscript><p title='</noscript><img src=x onerror=alert(1)>'>",
+    "<template><script>1</script></template>",
+    "<textarea></textarea><script>1</script>",
+    "[x](data:text/html;base64,PHNjcmlwdD4=) [y](vbscript:x) [z](\tjava\nscript:alert(1))",
+    "[[1]]: https://evil.test\n\n[[1]][[[1]]]",
+    "| <img src=x> |\n|---|\n| [x](javascript:alert(1)) |",
+    "- <script>1</script>\n  > <img src=x>",
+    "{{constructor.constructor('alert(1)')()}} ${alert(1)}",
+    "\u2028<script>1</script>\u2029",
     "[" * 3000,
 ]
 
@@ -143,8 +158,30 @@ def test_hostile_text_is_shown_as_text(text: str) -> None:
     assert seen(html).text.strip()
 
 
-def test_quotes_nested_hundreds_deep_are_rendered_without_a_fault() -> None:
-    assert_harmless(render_answer("> " * 500 + "deep [[1]]", {1: LINK}))
+@pytest.mark.parametrize("mark", ["> ", "- ", "1. "])
+def test_what_is_nested_hundreds_deep_is_shown_as_it_was_written(mark: str) -> None:
+    text = mark * 500 + "deep <b> [[1]]"
+    assert_harmless(render_answer(text, {1: LINK}))
+    assert seen(render_answer(text, {1: LINK})).text == text
+
+
+def test_a_list_of_many_levels_keeps_its_words_and_its_markers() -> None:
+    text = "\n".join(f"{'  ' * level}- word{level} [[1]]" for level in range(40))
+    html = render_answer(text, {1: LINK})
+    assert html.count(CITE) == 40
+    assert seen(html).text.split() == [part for level in range(40) for part in (f"word{level}", "1")]
+
+
+def test_headings_stand_below_those_of_the_page() -> None:
+    html = render_answer("# One\n\n## Two\n\n###### Six\n\nTop\n===\n", {})
+    assert [tag for tag, _ in seen(html).tags] == ["h3", "h4", "h6", "h3"]
+
+
+def test_an_answer_may_have_as_many_citations_as_it_likes() -> None:
+    text = "\n\n".join(f"- Rule {n} stands [[{n}]]." for n in range(1, 1001))
+    links = {n: f"https://a.test/{n}" for n in range(1, 1001)}
+    found = [attributes for tag, attributes in seen(render_answer(text, links)).tags if tag == "a"]
+    assert [(one["data-n"], one["href"]) for one in found] == [(str(n), link) for n, link in links.items()]
 
 
 def test_a_link_definition_is_shown_and_defines_nothing() -> None:
