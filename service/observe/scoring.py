@@ -134,6 +134,8 @@ class Scoring(Thumbs):
         self._job: tuple[asyncio.AbstractEventLoop, asyncio.Task[None]] | None = None
         self._trouble = ""
         self.scored = 0
+        self.failed = 0
+        """Answers for which the judge gave no score at all."""
         self.dropped = 0
         """Answers that should have been scored and were not: no room in the queue, or no time at the end."""
         self._thread = threading.Thread(target=self._work, name="scores", daemon=True)
@@ -155,7 +157,7 @@ class Scoring(Thumbs):
 
     def state(self) -> ComponentState:
         """Always `ok`: nobody's answer waits for a score."""
-        counts = f"{self.scored} scored, {self.waiting} waiting, {self.dropped} dropped"
+        counts = f"{self.scored} scored, {self.failed} failed, {self.waiting} waiting, {self.dropped} dropped"
         return ComponentState("scores", True, f"{self._scorer.judge['model']}: {counts}", self._trouble)
 
     async def close(self) -> None:
@@ -197,6 +199,7 @@ class Scoring(Thumbs):
         await asyncio.wait([task])
         self._job = None
         if not task.cancelled() and (fault := task.exception()) is not None:
+            self.failed += 1
             self._trouble = "an answer could not be scored; the log says why"
             # Its message may hold the answer's text, which does not go to the log.
             logger.error("answer not scored run_id=%s fault=%s", run_id, type(fault).__name__)
@@ -211,7 +214,10 @@ class Scoring(Thumbs):
         await self._keep(score_record(record, found, self._scorer.judge, self._masked, began))
         for score in found.scores:
             tell(self._told, record["run_id"], score["name"], score["value"], score["detail"])
-        self.scored += 1
+        if found.scores:
+            self.scored += 1
+        else:
+            self.failed += 1
 
     async def _is_erased(self, record: RunRecord) -> bool:
         """A conversation that was erased since is not sent to a judge."""

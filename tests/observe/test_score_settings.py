@@ -100,7 +100,7 @@ async def test_a_service_with_a_judge_scores_its_answers_and_says_so_on_readyz(t
         await House(parts, ScriptedModel(), audit=audit, observers=observers).ask()
         await eventually(lambda: scoring.scored == 1, 20)
         [said] = [state for state in states_of(observers) if state.name == "scores"]
-    assert (said.ok, said.detail) == (True, "a-judge: 1 scored, 0 waiting, 0 dropped")
+    assert (said.ok, said.detail) == (True, "a-judge: 1 scored, 0 failed, 0 waiting, 0 dropped")
     [record] = bodies(tmp_path / "audit", "score")
     assert {score["name"] for score in record["scores"]} == {
         "answer_relevancy",

@@ -1,6 +1,7 @@
 """Scores after the answer: in a worker of their own, which holds up no run, mixes up none and ends in time."""
 
 import asyncio
+import threading
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -184,6 +185,29 @@ async def test_what_is_under_way_at_the_end_has_its_drain_and_is_recorded(tmp_pa
         await home.house.ask(thread="t2")
     assert (home.scoring.scored, home.scoring.dropped, scorer.closed) == (2, 0, True)
     assert len(home.recorded()) == 2
+
+
+class Blocking(FixedScorer):
+    """Never gives its thread's loop a turn: nothing can cancel it."""
+
+    release = threading.Event()
+
+    async def scores(self, answer: Scorable, timeout_s: float) -> Scored:
+        self.release.wait(60)
+        return await super().scores(answer, timeout_s)
+
+
+async def test_a_judge_that_blocks_its_thread_is_left_behind_and_does_not_hold_the_process(tmp_path: Path) -> None:
+    async with scored(tmp_path, Blocking(), drain_s=0.1) as home:
+        [*_, done] = await home.house.ask()
+        began = time.monotonic()
+        await home.scoring.close()
+        assert time.monotonic() - began < 5
+        assert (done["status"], home.scoring.dropped) == ("answered", 1)
+        assert home.scoring._thread.daemon
+        Blocking.release.set()
+        await asyncio.to_thread(home.scoring._thread.join, 10)
+    assert home.recorded() == []
 
 
 async def test_a_run_that_ends_after_the_scores_were_closed_is_counted_as_dropped(tmp_path: Path) -> None:
