@@ -1,6 +1,7 @@
 """Whether a record counts, decided once: by its writer, or by who gave up waiting for it.
 
 Without it a write that is slower than its time limit has two truths: an error for the reader, an answer in the log.
+(A record that was given up, and stands whole on the disk when the machine dies before it was taken back, does count.)
 """
 
 from threading import Lock

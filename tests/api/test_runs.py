@@ -81,7 +81,7 @@ async def test_one_run_more_than_allowed_is_503_and_another_follows_when_one_has
     world, model, stall = stalling(tmp_path)
     async with serving(House(world, model, max_runs=2)) as served:
         first, second = await open_stream(served, "stall in grading"), await open_stream(served, "stall in judging")
-        await first.until(of_stage("grade_documents"))
+        run_id = (await first.until(of_stage("grade_documents")))[0]["run_id"]
         await second.until(of_stage("reflect"))
         full = await served.client.post("/chat", json={"question": QUESTION})
         assert full.status_code == 503
@@ -89,6 +89,7 @@ async def test_one_run_more_than_allowed_is_503_and_another_follows_when_one_has
         assert (await served.client.get("/healthz")).status_code == 200
         first.connection.vanish()
         await eventually(lambda: "stall in grading" in stall.left)
+        await eventually(lambda: not served.house.runs.under_way(run_id, HOST))
         assert (await served.answer()).status_code == 200
 
 

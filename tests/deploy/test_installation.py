@@ -147,6 +147,16 @@ def test_workers_share_one_port_and_one_thread_and_end_with_their_parent(
         assert until_refused(workers.url), "a worker goes on without its parent"
 
 
+def test_a_stop_of_several_workers_is_over_within_15_s(installation: Installation, tmp_path: Path) -> None:
+    with serving(tmp_path / "workers.log", {**installation.settings, "WORKERS": "2"}) as workers:
+        workers.until_ready()
+        began = time.monotonic()
+        assert workers.stop() == 0
+        assert time.monotonic() - began < 15
+        assert until_refused(workers.url)
+    assert "Traceback" not in workers.log.read_text()
+
+
 def test_workers_that_cannot_start_end_with_what_is_wrong(installation: Installation, tmp_path: Path) -> None:
     away = {**installation.settings, "WORKERS": "2", "DATABASE_URL": "postgresql://owner:s3cret@127.0.0.1:1/none"}
     failed = gatehouse({**away, "DATA_DIR": str(tmp_path)}, "serve")
