@@ -259,6 +259,7 @@ def api_state_of(
         instance=secrets.token_hex(8),
         site=site,
         skills=skills,
+        web_allowed=settings.WEB_SEARCH_ENABLED,
     )
 
 

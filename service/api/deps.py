@@ -35,6 +35,7 @@ class ApiState:
     body_timeout_s: float = BODY_TIMEOUT_S
     site: Path | None = None
     skills: Skills = field(default_factory=Skills)
+    web_allowed: bool = True
 
 
 def api_state(connection: HTTPConnection) -> ApiState:
