@@ -75,7 +75,7 @@ export class AnswerView {
   spoken() {
     const copy = this.text.cloneNode(true);
     for (const chip of copy.querySelectorAll("a.cite")) chip.replaceWith(` (source ${chip.dataset.n}) `);
-    return [`${SAID[this.answer.status]}.`, this.answer.warning, copy.textContent].filter(Boolean).join(" ");
+    return [`${SAID[this.answer.status]}.`, this.answer.warning, copy.textContent.trim()].filter(Boolean).join(" ");
   }
 }
 

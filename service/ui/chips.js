@@ -8,6 +8,7 @@ const GAP = 6; // px between a chip and its popover
 const LINGER_MS = 150; // so that the pointer can travel from the chip to the popover (WCAG 1.4.13)
 const popover = byId("popover");
 let leaving = 0;
+let shown = null; // the chip whose popover is open
 
 /** Name each chip in `text`, and make it show the very citation it stands for. */
 export function nameChips(text, citations, sources) {
@@ -52,6 +53,7 @@ function open(chip, citation, source) {
   popover.hidden = false;
   for (const other of document.querySelectorAll("[aria-describedby=popover]")) other.removeAttribute("aria-describedby");
   chip.setAttribute("aria-describedby", "popover");
+  shown = chip;
   place(chip.getBoundingClientRect());
 }
 
@@ -68,6 +70,14 @@ function place(chip) {
   popover.style.top = `${fits ? below : chip.top - height - GAP}px`;
 }
 
+/** The page scrolls, as it does by itself to what is focused: the popover stays with its chip while that is seen. */
+function follow() {
+  if (popover.hidden) return;
+  const { top, bottom } = shown.getBoundingClientRect();
+  if (bottom < 0 || top > document.documentElement.clientHeight) close();
+  else place(shown.getBoundingClientRect());
+}
+
 function leave() {
   clearTimeout(leaving);
   leaving = setTimeout(close, LINGER_MS);
@@ -81,4 +91,4 @@ function close() {
 popover.addEventListener("mouseenter", () => clearTimeout(leaving));
 popover.addEventListener("mouseleave", leave);
 document.addEventListener("keydown", ({ key }) => key === "Escape" && close());
-document.addEventListener("scroll", close, { passive: true });
+document.addEventListener("scroll", follow, { passive: true });

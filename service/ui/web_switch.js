@@ -7,7 +7,7 @@ const pin = byId("pin");
 const note = byId("web-note");
 
 const SAYS = {
-  off: "Web off: only the knowledge base is read, nothing leaves.",
+  off: "Web off: only the knowledge base is read.",
   on: "Web on for this question: its words leave for a public search engine. Passages of the knowledge base are read all the same.",
   pinned: "Web kept on for each question in this thread: their words leave for a public search engine.",
 };

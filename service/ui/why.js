@@ -149,8 +149,8 @@ function facts({ record, seq, hash, feedback }) {
 /** Which model did what, and how often. */
 function callsOf({ calls = [], usage }) {
   const counts = new Map();
-  for (const { role, model } of calls) {
-    const name = [role, model].filter(Boolean).join(" by ");
+  for (const { name: call, model } of calls) {
+    const name = [call, model].filter(Boolean).join(" by ");
     counts.set(name, (counts.get(name) ?? 0) + 1);
   }
   const named = counts.size ? counts : new Map(Object.entries(usage.calls ?? {}));

@@ -68,7 +68,7 @@ async def chat_page(
     async with audit_log(folder / "audit") as log:
         house = House(world or services(folder, limits=limits), model or ScriptedModel(), audit=log)
         async with serving(house, skills=skills, **serving_options) as served, chromium() as browser:
-            context = await browser.new_context(viewport=viewport, **(options or {}))
+            context = await browser.new_context(**{"viewport": viewport, **(options or {})})
             opened = ChatPage(await context.new_page(), served, [])
             watch(opened)
             await opened.page.goto(opened.url)
