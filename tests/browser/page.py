@@ -69,6 +69,7 @@ async def chat_page(
         house = House(world or services(folder, limits=limits), model or ScriptedModel(), audit=log)
         async with serving(house, skills=skills, **serving_options) as served, chromium() as browser:
             context = await browser.new_context(**{"viewport": viewport, **(options or {})})
+            context.set_default_timeout(10_000)
             opened = ChatPage(await context.new_page(), served, [])
             watch(opened)
             await opened.page.goto(opened.url)
