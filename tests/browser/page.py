@@ -23,6 +23,8 @@ from tests.served import HOST, QUESTION, Served, serving
 # What a browser says of an answer that is no 2xx: the page shows it, and it is no fault of the page.
 EXPECTED = re.compile(r"the server responded with a status of 4\d\d|net::ERR_|Password forms")
 
+PATIENCE_MS = 20_000  # with a page on a busy machine; nothing is said of speed
+
 
 @dataclass(frozen=True)
 class ChatPage:
@@ -69,7 +71,8 @@ async def chat_page(
         house = House(world or services(folder, limits=limits), model or ScriptedModel(), audit=log)
         async with serving(house, skills=skills, **serving_options) as served, chromium() as browser:
             context = await browser.new_context(**{"viewport": viewport, **(options or {})})
-            context.set_default_timeout(10_000)
+            context.set_default_timeout(PATIENCE_MS)
+            expect.set_options(timeout=PATIENCE_MS)
             opened = ChatPage(await context.new_page(), served, [])
             watch(opened)
             await opened.page.goto(opened.url)
