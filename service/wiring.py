@@ -167,6 +167,7 @@ def api_state_of(
         site=site,
         skills=skills,
         feedback_observers=feedback_observers(observers),
+        web_allowed=settings.WEB_SEARCH_ENABLED,
     )
 
 

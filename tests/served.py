@@ -239,10 +239,13 @@ async def serving(
     limiter: RateLimiter | None = None,
     skills: Skills | None = None,
     feedback_observers: Sequence[FeedbackObserver] = (),
+    web_allowed: bool = True,
 ) -> AsyncIterator[Served]:
     """Serve the house on a free port. At the end the server is shut down as by a signal, and has left no task."""
     api = api_of(house, ping_s, max_body_bytes, body_timeout_s, readiness or nothing_to_report, access, limiter)
-    app = create_app(replace(api, skills=skills or Skills(), feedback_observers=feedback_observers))
+    app = create_app(
+        replace(api, skills=skills or Skills(), feedback_observers=feedback_observers, web_allowed=web_allowed)
+    )
     server = PromptServer(make_server(app, house.runs, HOST, 0).config, house.runs)
     task = asyncio.create_task(server.serve())
     try:

@@ -36,6 +36,7 @@ class ApiState:
     site: Path | None = None
     skills: Skills = field(default_factory=Skills)
     feedback_observers: Sequence[FeedbackObserver] = ()
+    web_allowed: bool = True
 
 
 def api_state(connection: HTTPConnection) -> ApiState:

@@ -53,7 +53,10 @@ class SkillItem(BaseModel):
 
 
 class SkillList(BaseModel):
+    """`web_search`: whether the operator lets any question ask for the web; a skill may forbid it all the same."""
+
     skills: list[SkillItem]
+    web_search: bool
 
 
 @router.get("/healthz")
@@ -83,8 +86,9 @@ def shown(state: ComponentState, *, known: bool) -> DependencyItem:
 
 @router.get("/skills")
 async def skills(request: Request) -> SkillList:
-    """The skills that a question may name."""
-    return SkillList(skills=[skill_item(skill) for skill in api_state(request).skills])
+    """The skills that a question may name, and whether it may ask for the web."""
+    api = api_state(request)
+    return SkillList(skills=[skill_item(skill) for skill in api.skills], web_search=api.web_allowed)
 
 
 def skill_item(skill: Skill) -> SkillItem:

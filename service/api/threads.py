@@ -34,6 +34,12 @@ class ThreadList(BaseModel):
     threads: list[ThreadItem]
 
 
+class SentItem(WebItem):
+    """`sent` is every query that left for the web in the turn, in order."""
+
+    sent: list[ModelText]
+
+
 class TurnItem(Answer):
     """A turn as it was answered: the same numbers, quotes and statuses as the stream gave."""
 
@@ -41,7 +47,7 @@ class TurnItem(Answer):
     standalone: ModelText
     asked_at: str
     web_search: bool
-    web: WebItem
+    web: SentItem
     model: str
     reranker: str
 
@@ -101,7 +107,7 @@ def turn_item(api: ApiState, turn: Turn, registry: list[StoredSource]) -> TurnIt
         standalone=turn["standalone"],
         asked_at=turn["asked_at"],
         web_search=turn["web_search"],
-        web=WebItem.model_validate(turn["web"]),
+        web=SentItem.model_validate(turn["web"]),
         model=turn["model"],
         reranker=turn["reranker"],
     )

@@ -6,9 +6,10 @@ const TICK_MS = 5000;
 const SILENT_TICKS = 9; // the server pings after 15 s of silence; ticks, not a clock: a sleeping tab does not tick
 
 export class Problem extends Error {
-  constructor({ code, message, retryable = false, status = 0 }) {
+  /** `waitS` is how long the server asks to wait before the next try, in seconds. */
+  constructor({ code, message, retryable = false, status = 0, waitS = 0 }) {
     super(message);
-    Object.assign(this, { code, retryable, status });
+    Object.assign(this, { code, retryable, status, waitS });
   }
 }
 
@@ -30,15 +31,18 @@ async function problemOf(response) {
   const { error } = await response.json().catch(() => ({}));
   const said = error?.message ?? `The server answered with an error (HTTP ${response.status}).`;
   const wait = response.headers.get("Retry-After");
-  const message = /^\d+$/.test(wait ?? "") ? `${said} You can try again in ${wait} s.` : said;
+  const waitS = /^\d+$/.test(wait ?? "") ? Number(wait) : 0;
+  const message = waitS ? `${said} You can try again in ${waitS} s.` : said;
   const retryable = error?.retryable ?? response.status >= 500;
-  return new Problem({ code: error?.code ?? "http_error", message, retryable, status: response.status });
+  return new Problem({ code: error?.code ?? "http_error", message, retryable, status: response.status, waitS });
 }
 
 const json = async (...request) => (await send(...request)).json().catch(() => Promise.reject(unreachable()));
-const threadPath = ({ id, skill }) => `/threads/${encodeURIComponent(id)}${skill ? `?${new URLSearchParams({ skill })}` : ""}`;
+const inSkill = (skill) => (skill ? `?${new URLSearchParams({ skill })}` : "");
+const threadPath = ({ id, skill }) => `/threads/${encodeURIComponent(id)}${inSkill(skill)}`;
 
-export const listSkills = async () => (await json("GET", "/skills")).skills;
+export const exportPath = ({ id, skill }) => `/threads/${encodeURIComponent(id)}/export${inSkill(skill)}`;
+export const listSkills = () => json("GET", "/skills");
 export const listThreads = async () => (await json("GET", "/threads")).threads;
 export const readThread = (thread) => json("GET", threadPath(thread));
 export const renameThread = (thread, title) => json("PATCH", threadPath(thread), { body: { title } });
@@ -46,6 +50,8 @@ export const eraseThread = (thread) => json("DELETE", threadPath(thread));
 export const whoAmI = () => json("GET", "/session");
 export const signIn = (key) => json("POST", "/session", { body: { key } });
 export const signOut = () => json("DELETE", "/session");
+export const readRun = (runId) => json("GET", `/runs/${encodeURIComponent(runId)}`);
+export const giveFeedback = (runId, given) => json("POST", `/runs/${encodeURIComponent(runId)}/feedback`, { body: given });
 export const stopRun = (runId) => json("DELETE", `/runs/${encodeURIComponent(runId)}`);
 
 /** Ask, and yield the run's frames up to `done`. Throws a `Problem` for a refusal to start, an `error` frame or a cut. */

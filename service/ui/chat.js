@@ -1,17 +1,16 @@
 /** The chat page: one thread is shown, and at most one answer is being written. */
 
-import { Problem, ask, readThread, stopRun } from "./api.js";
-import { el } from "./dom.js";
+import { Problem, ask, exportPath, readRun, readThread, stopRun } from "./api.js";
+import * as composer from "./composer.js";
+import { announce, byId } from "./dom.js";
 import { watchSession } from "./session.js";
-import { allowsWeb, invoked, loadSkills, showSkill } from "./skills.js";
-import { addressOf, markThread, refreshThreads } from "./threads.js";
+import { invoked, loadSkills } from "./skills.js";
+import { storedAnswer } from "./stored.js";
+import { addressOf, markThread, refreshThreads, titleOf } from "./threads.js";
 import { TurnView } from "./turn.js";
+import * as web from "./web_switch.js";
 
-const $ = (id) => document.getElementById(id);
-const form = $("ask");
-const box = $("question");
-const web = $("web");
-
+const turns = byId("turns");
 const STOPPED = new Problem({ code: "cancelled", message: "The answer was stopped.", retryable: true });
 
 let thread = newThread(); // the thread that is shown
@@ -23,16 +22,12 @@ function newThread(id = "", skill = "") {
 
 // Asking
 
-function submit(event) {
-  event.preventDefault();
-  const question = box.value.trim();
-  if (live || !question) return;
+function submit(question, webSearch) {
+  if (live) return;
   const skill = invoked(question);
   if (skill && skill !== thread.skill) startThread(skill); // a skill has a thread of its own
-  const turn = new TurnView(question, web.checked);
-  box.value = "";
-  web.checked = false; // the web is asked for one question at a time
-  grow();
+  const turn = new TurnView(question, webSearch);
+  composer.clear();
   put(turn);
   run(turn, thread);
 }
@@ -67,24 +62,21 @@ function take(frame, mine) {
 }
 
 function finish(answer, { thread: inThread, turn }) {
-  turn.finish(answer, inThread.sources);
+  turn.finish(answer, inThread.sources, ACTIONS);
   announce(turn.spoken());
   if (thread !== inThread) return;
   history.replaceState(null, "", addressOf(inThread));
   markThread(inThread);
-  showLimits();
+  composer.showSkill(inThread.skill);
 }
 
-/** A stream that was cut may have ended well on the server: then the stored answer is shown. */
+/** A stream that was cut, as a sleeping tab's is, may have ended well on the server: then the stored answer is shown. */
 async function ended(problem, mine) {
-  const stored = problem.code === "cut" && mine.runId ? await readThread(mine.thread).catch(() => null) : null;
-  const answer = stored?.items.find(({ run_id }) => run_id === mine.runId);
-  if (answer) {
+  const stored = problem.code === "cut" && mine.runId && !mine.stopped ? await storedAnswer(mine) : null;
+  if (stored) {
     learn(mine.thread, stored.sources);
-    finish(answer, mine);
-    return;
-  }
-  if (mine.stopped) showProblem(STOPPED, mine);
+    finish(stored.answer, mine);
+  } else if (mine.stopped) showProblem(STOPPED, mine);
   else showProblem(problem instanceof Problem ? problem : brokenPage(problem), mine);
 }
 
@@ -93,9 +85,18 @@ function brokenPage(error) {
   return new Problem({ code: "page", message: "Something went wrong on this page." });
 }
 
-function showProblem(problem, { turn, thread: inThread }) {
-  const mayRetry = problem.retryable || !(problem.status >= 400 && problem.status < 500);
-  turn.fail(problem, { retry: mayRetry ? () => retry(turn, inThread) : null, edit: () => edit(turn.question) });
+function showProblem(problem, { turn, thread: inThread, runId }) {
+  const signIn = problem.status === 401; // after it, the same question can be asked
+  const mayRetry = signIn || problem.retryable || !(problem.status >= 400 && problem.status < 500);
+  turn.fail(problem, { retry: mayRetry ? () => retry(turn, inThread) : null, edit: () => composer.fill(turn.question) });
+  if (turn.webSearch && runId) tellWhatLeft(turn, runId);
+}
+
+/** A run that failed may have asked the web before: its record knows the words that left. */
+async function tellWhatLeft(turn, runId) {
+  const found = await readRun(runId).catch(() => null);
+  const { query = "", status = "off" } = found?.record.passes.findLast((pass) => pass.web)?.web ?? {};
+  if (query) turn.tellWeb(found.record.sent_to_web, status);
 }
 
 function retry(old, inThread) {
@@ -103,14 +104,8 @@ function retry(old, inThread) {
   const turn = new TurnView(old.question, old.webSearch);
   old.element.remove();
   put(turn);
-  box.focus();
+  composer.focusBox();
   run(turn, inThread);
-}
-
-function edit(question) {
-  box.value = box.value ? `${box.value}\n${question}` : question;
-  grow();
-  box.focus();
 }
 
 function stop() {
@@ -122,6 +117,15 @@ function stop() {
   else controller.abort(); // a reader who leaves stops the run too
 }
 
+/** What an answer may do with the page. */
+const ACTIONS = {
+  edit: (question) => composer.fill(question),
+  flipWeb(question, on) {
+    if (web.choose(on)) composer.fill(question);
+  },
+  whyNoWeb: () => web.whyForbidden(),
+};
+
 // Threads
 
 /** Show the thread that the address names. */
@@ -129,10 +133,10 @@ async function open() {
   const named = new URLSearchParams(location.hash.slice(1));
   const opened = newThread(named.get("thread") ?? "", named.get("skill") ?? "");
   thread = live && same(live.thread, opened) ? live.thread : opened;
-  $("turns").replaceChildren();
+  turns.replaceChildren();
   showNote("");
   markThread(thread);
-  showLimits();
+  composer.showThread(thread.skill);
   toggleMenu(false);
   if (opened.id) await load(thread);
   if (thread === live?.thread) put(live.turn);
@@ -145,7 +149,7 @@ async function load(wanted) {
     if (thread !== wanted) return; // another one was opened meanwhile
     learn(wanted, stored.sources);
     for (const item of stored.items) if (item.run_id !== live?.runId) putStored(item, wanted);
-    $("turns").lastElementChild?.scrollIntoView();
+    turns.lastElementChild?.scrollIntoView();
     if (stored.busy && live?.thread !== wanted) showNote("This thread is answering in another window.");
   } catch (problem) {
     if (thread === wanted && wanted !== live?.thread) showNote(problem.message);
@@ -158,90 +162,78 @@ function learn(inThread, sources) {
 
 function putStored(item, { sources }) {
   const turn = new TurnView(item.question, item.web_search);
-  turn.finish(item, sources);
-  $("turns").append(turn.element);
+  turn.restore(item, sources, ACTIONS);
+  turns.append(turn.element);
 }
 
 function startThread(skill = "") {
   history.pushState(null, "", location.pathname);
   open();
   thread.skill = skill;
-  showLimits();
-  box.focus();
+  composer.showThread(skill);
+  composer.focusBox();
 }
 
 const same = (one, other) => one.id === other.id && one.skill === other.skill;
 
-/** What the thread's skill allows: the server holds to it, whatever this page shows. */
-function showLimits() {
-  showSkill(thread.skill);
-  web.disabled = !allowsWeb(thread.skill);
-  web.checked &&= !web.disabled;
-  $("web-forbidden").hidden = !web.disabled;
-  $("web-note").hidden = web.disabled;
-}
-
 // The page
 
 function put(turn) {
-  $("turns").append(turn.element);
+  turns.append(turn.element);
+  showRunning();
   turn.element.scrollIntoView(); // once: the page does not move while someone reads
 }
 
-function announce(text) {
-  $("announcer").replaceChildren(el("p", {}, text));
-}
-
 function showNote(text) {
-  $("note").textContent = text;
+  byId("note").textContent = text;
 }
 
 /** Send and Stop take each other's place, and the focus with it. */
 function showRunning() {
-  const [shown, gone] = live ? [$("stop"), $("send")] : [$("send"), $("stop")];
+  const [shown, gone] = live ? [byId("stop"), byId("send")] : [byId("send"), byId("stop")];
   const focused = document.activeElement === gone;
   shown.hidden = false;
   if (focused) shown.focus();
   gone.hidden = true;
-  $("stop").disabled = Boolean(live?.stopped);
-  $("elsewhere").hidden = !live || live.thread === thread;
+  byId("stop").disabled = Boolean(live?.stopped);
+  byId("elsewhere").hidden = !live || live.thread === thread;
+  byId("welcome").hidden = Boolean(thread.id || turns.childElementCount);
+  showBar();
 }
 
-function grow() {
-  box.style.height = "auto";
-  box.style.height = `${box.scrollHeight + 2}px`;
+/** The thread's title and its export, once there is something to export. */
+function showBar() {
+  const title = thread.id ? titleOf(thread) : "";
+  byId("thread-bar").hidden = !title;
+  byId("thread-title").textContent = title;
+  if (title) byId("export").href = exportPath(thread);
 }
 
-function toggleMenu(open) {
-  $("menu").setAttribute("aria-expanded", String(open));
-  $("sidebar").classList.toggle("open", open);
+function toggleMenu(isOpen) {
+  byId("menu").setAttribute("aria-expanded", String(isOpen));
+  byId("sidebar").classList.toggle("open", isOpen);
 }
 
-form.addEventListener("submit", submit);
-box.addEventListener("input", grow);
-box.addEventListener("keydown", (event) => {
-  if (event.key === "Enter" && !event.shiftKey && !event.isComposing) submit(event);
-});
-$("stop").addEventListener("click", stop);
-$("skip").addEventListener("click", (event) => {
+composer.watchComposer({ send: submit, leaveSkill: () => startThread() });
+byId("stop").addEventListener("click", stop);
+byId("skip").addEventListener("click", (event) => {
   event.preventDefault(); // the address's fragment names the thread
-  box.focus();
+  composer.focusBox();
 });
-$("new").addEventListener("click", () => startThread());
-$("skill").addEventListener("change", ({ target }) => startThread(target.value));
-$("threads").addEventListener("erased", ({ detail: erased }) => same(thread, erased) && startThread());
-$("menu").addEventListener("click", () => toggleMenu($("menu").getAttribute("aria-expanded") !== "true"));
+byId("new").addEventListener("click", () => startThread());
+byId("threads").addEventListener("erased", ({ detail: erased }) => same(thread, erased) && startThread());
+byId("threads").addEventListener("listed", showBar);
+byId("menu").addEventListener("click", () => toggleMenu(byId("menu").getAttribute("aria-expanded") !== "true"));
 window.addEventListener("popstate", open); // also fires when the address's fragment changes
-window.addEventListener("pageshow", () => (web.checked = false)); // a restored page must not restore the switch
 
 /** A question that was refused for want of a key stays on the page, to be sent again. */
 function entered() {
-  if (!$("turns").childElementCount) open();
+  if (!turns.childElementCount) open();
   refreshThreads();
-  loadSkills().then(showLimits);
+  loadSkills().then(() => composer.showSkill(thread.skill));
 }
 
 watchSession(entered);
 open();
 refreshThreads();
-loadSkills().then(showLimits);
+loadSkills().then(() => composer.showSkill(thread.skill));

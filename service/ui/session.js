@@ -49,6 +49,10 @@ function follow(next) {
 }
 
 async function quit() {
-  await signOut().catch((problem) => alert(problem.message));
-  location.replace("/"); // nothing of the signed-in client stays on the page
+  try {
+    await signOut();
+    location.replace("/"); // nothing of the signed-in client stays on the page
+  } catch (problem) {
+    document.getElementById("note").textContent = `You are still signed in. ${problem.message}`;
+  }
 }

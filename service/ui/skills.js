@@ -1,27 +1,19 @@
-/** The skills of this installation: the list to choose from, and `/name` at the head of a question. */
+/** The skills of this installation, and what they and the operator allow. */
 
 import { listSkills } from "./api.js";
-import { el } from "./dom.js";
 
-const box = document.getElementById("skill");
-const note = document.getElementById("skill-note");
 const known = new Map();
+let webHere = true;
 
-/** Fill the list. Without skills, or when they cannot be had, there is nothing to choose: questions work all the same. */
+/** Without skills, or when they cannot be had, there is nothing to choose: questions work all the same. */
 export async function loadSkills() {
-  for (const skill of await listSkills().catch(() => [])) known.set(skill.name, skill);
-  const options = [...known.keys()].map((name) => el("option", { value: name }, name));
-  box.replaceChildren(el("option", { value: "" }, "None"), ...options);
-  document.getElementById("skills").hidden = !known.size;
+  const { skills, web_search } = await listSkills().catch(() => ({ skills: [], web_search: true }));
+  for (const skill of skills) known.set(skill.name, skill);
+  webHere = web_search;
 }
 
-/** Show which skill the thread has, also one that is no longer installed. */
-export function showSkill(name) {
-  if (name && !known.has(name)) box.append(el("option", { value: name }, name));
-  if (name) document.getElementById("skills").hidden = false;
-  box.value = name;
-  note.textContent = known.get(name)?.description ?? "";
-}
+export const allSkills = () => [...known.values()];
+export const describe = (name) => known.get(name)?.description ?? "";
 
 /** The skill that a question names with `/name `; "" where it names none that is known. */
 export function invoked(question) {
@@ -29,4 +21,9 @@ export function invoked(question) {
   return known.has(name) ? name : "";
 }
 
-export const allowsWeb = (name) => known.get(name)?.web.allowed ?? true;
+/** Why the web may not be asked under the skill; "" where it may. */
+export function whyNoWeb(name) {
+  if (!webHere) return "The web is switched off in this installation. Only the knowledge base is read.";
+  if (known.get(name)?.web.allowed === false) return `The skill “${name}” does not allow the web. Only the knowledge base is read.`;
+  return "";
+}

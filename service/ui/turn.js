@@ -1,6 +1,8 @@
 /** One question and its answer: the draft while it is written, then the checked answer, a refusal or a problem. */
 
+import { AnswerView } from "./answer.js";
 import { button, el } from "./dom.js";
+import { Progress } from "./progress.js";
 import { foundPanel, sourcePanels } from "./sources.js";
 import * as words from "./words.js";
 
@@ -8,20 +10,27 @@ let made = 0;
 
 export class TurnView {
   #draft = document.createTextNode("");
+  #notice = el("p", { class: "notice" }, "Draft, being checked");
+  #passed = new Set();
   #found = [];
   #told = new Set();
+  #timer = 0;
 
   constructor(question, webSearch) {
     const id = `question-${++made}`;
-    Object.assign(this, { question, webSearch });
+    Object.assign(this, { question, webSearch, runId: "" });
     this.meta = el("p", { class: "meta" }, webSearch ? "Web search was on for this question. " : "");
-    this.summary = el("summary", {}, "Sending the question…");
-    this.list = el("ol");
-    this.steps = el("details", { class: "steps" }, this.summary, this.list);
-    this.body = el("div");
+    this.notes = el("div", { class: "notes" });
+    this.progress = new Progress();
+    this.body = el("div", { class: "body" });
     this.sources = el("div", { class: "sources" });
-    const parts = [this.meta, this.steps, this.body, this.sources];
+    const parts = [this.meta, this.progress.element, this.notes, this.body, this.sources];
     this.element = el("article", { class: "turn", "aria-labelledby": id }, el("h2", { id }, question), ...parts);
+    this.#state("running");
+  }
+
+  #state(state) {
+    this.element.dataset.state = state;
   }
 
   /** Show a frame of a running answer. Kinds that are not known are left alone. */
@@ -31,122 +40,131 @@ export class TurnView {
     else if (frame.type === "sources") this.#sources(frame);
     else if (frame.type === "token") this.#token(frame.text);
     else if (frame.type === "reset") this.#reset(frame.reason);
-    else if (frame.type === "verdict") this.#step(words.verdict(frame));
+    else if (frame.type === "verdict") this.#verdict(frame);
   }
 
-  #run({ model, reranker, skill, warnings }) {
+  #run({ run_id, model, reranker, skill, warnings, delivery }) {
+    this.runId = this.element.dataset.run = run_id;
+    this.delivery = delivery;
     this.meta.append(`${skill ? `Skill: ${skill.name}. ` : ""}Model: ${model}, ranking: ${reranker}.`);
-    for (const text of warnings) this.#tell(text, "warning");
+    for (const text of warnings) this.tell(text, "warning");
   }
 
   #stage(frame) {
     if (frame.node === "search_web" && !this.webSearch) return;
-    const attempt = frame.attempt > 1 ? ` (attempt ${frame.attempt})` : "";
-    if (frame.state === "end") this.#step(words.stageDone(frame));
-    else this.summary.textContent = `${words.stage(frame.node)}${attempt}…`;
+    this.progress.stage(frame);
   }
 
   #sources({ items, web, warnings }) {
-    const asked = web.query ? `The web was asked: “${web.query}”; ` : "The web: ";
-    if (web.status !== "off") this.#tell(`${asked}${words.webStatus(web.status)}.`, "web");
-    for (const text of warnings) this.#tell(text, "warning");
+    if (web.status !== "off") this.tellWeb([web.query], web.status);
+    for (const text of warnings) this.tell(text, "warning");
     this.#found.push(...items);
     this.sources.replaceChildren(this.#found.length ? foundPanel(this.#found) : "");
   }
 
   #token(text) {
-    if (!this.#draft.isConnected) {
-      const label = el("p", { class: "notice" }, "Draft, being checked");
-      this.body.append(el("div", { class: "draft" }, label, el("div", { class: "text" }, this.#draft)));
-    }
+    if (!this.#draft.isConnected) this.#beginDraft();
     this.#draft.appendData(text);
+  }
+
+  #beginDraft() {
+    const checked = this.delivery === "verified"; // then no text leaves before both gates passed
+    this.draft = el("div", { class: "draft" }, this.#notice, el("div", { class: "text" }, this.#draft));
+    this.#draftIs(checked ? "checked" : "draft");
+    this.body.replaceChildren(this.draft);
+    this.progress.fold();
+  }
+
+  #draftIs(state) {
+    this.draft.dataset.state = state;
+    this.#notice.textContent = { draft: "Draft, being checked", checked: "Checked: its quotations are being verified" }[state];
+  }
+
+  /** Both gates must pass before the draft looks solid. */
+  #verdict(frame) {
+    this.progress.note(words.verdict(frame), frame.result);
+    if (frame.result === "pass") this.#passed.add(frame.gate);
+    else this.#passed.delete(frame.gate);
+    if (this.draft?.isConnected && this.#passed.has("grounded") && this.#passed.has("answers")) this.#draftIs("checked");
   }
 
   #reset(code) {
     this.#draft.data = "";
+    this.#passed.clear();
     const note = `The draft was withdrawn: ${words.reason(code)}.`;
-    this.#step(note);
-    this.body.replaceChildren(el("p", { class: "notice" }, note));
+    this.progress.note(note, "fail");
+    this.body.replaceChildren(el("p", { class: "notice withdrawn" }, note));
   }
 
-  #step(text) {
-    this.list.append(el("li", {}, text));
-  }
-
-  /** Say it once: a second pass reports the same web search and the same warnings again. */
-  #tell(text, kind) {
+  /** Each note once: the sources of a second attempt repeat what was said with the first. */
+  tell(text, kind) {
     if (this.#told.has(text)) return;
     this.#told.add(text);
-    this.steps.before(el("p", { class: kind }, text));
+    this.notes.append(el("p", { class: kind }, text));
   }
 
-  /** Show the finished answer; a turn of a stored thread looks the same. */
-  finish(answer, sources) {
-    this.answer = el("div", { class: "answer" });
-    this.answer.innerHTML = answer.html; // rendered and sanitised by the server
-    for (const chip of this.answer.querySelectorAll("a.cite")) nameChip(chip, answer, sources);
-    const refused = answer.status === "refused";
-    const warning = answer.warning ? el("p", { class: "warning" }, answer.warning) : "";
-    const shown = refused ? [refusal(this.answer)] : [warning, this.answer];
-    this.body.replaceChildren(...shown, el("p", { class: "verdicts" }, verdictLine(answer)));
+  /** The exact words that left, and how the search went. */
+  tellWeb(sent, status) {
+    const left = sent.filter(Boolean).map((query) => `“${query}”`);
+    const said = left.length ? `The web was asked: ${left.join(", then ")}; ` : "The web: ";
+    this.tell(`${said}${words.webStatus(status)}.`, "web");
+  }
+
+  /** Show the finished answer; a turn of a stored thread looks the same. `actions` are what the page can do with it. */
+  finish(answer, sources, actions) {
+    this.answer = new AnswerView(answer, { question: this.question, webSearch: this.webSearch, sources, actions });
+    this.runId = this.element.dataset.run = answer.run_id;
+    this.body.replaceChildren(...this.answer.elements);
     this.sources.replaceChildren(...sourcePanels(answer, sources));
-    this.#settle(`How this was answered: ${words.counted(this.list.children.length, "step")}`);
-    this.status = { answered: "Answer", partial: "Answer with a warning", refused: "No answer" }[answer.status];
-    this.warning = answer.warning;
+    this.answer.nameChips();
+    this.progress.settle(words.counted(this.progress.steps, "step"));
+    this.#state(answer.status);
+  }
+
+  /** Show a stored turn: what the live one said of its model and its web query stands here too. */
+  restore(item, sources, actions) {
+    this.meta.append(`Model: ${item.model}, ranking: ${item.reranker}.`);
+    if (item.web_search) this.tellWeb(item.web.sent, item.web.status);
+    this.finish(item, sources, actions);
+  }
+
+  spoken() {
+    return this.answer.spoken();
   }
 
   /** Withdraw what was not checked, say what happened and offer what can be done. Who pressed stop keeps the text. */
-  fail({ message, code }, { retry, edit }) {
+  fail({ message, code, waitS = 0 }, { retry, edit }) {
     const stopped = code === "cancelled";
     const partial = stopped ? this.#draft.data : "";
     const lost = this.#draft.data && !partial ? " The unchecked draft was withdrawn." : "";
-    const again = this.webSearch ? "Try again, with the web" : "Try again";
-    const buttons = [retry ? button(again, retry) : "", button("Edit the question", edit)];
+    const again = retry ? button(this.webSearch ? "Try again, with the web" : "Try again", retry, { class: "again" }) : "";
     const text = el("p", {}, `${message}${lost}`);
+    const buttons = el("div", { class: "buttons" }, again, button("Edit the question", edit));
     this.#draft.data = "";
     if (!partial) this.sources.replaceChildren();
-    this.body.replaceChildren(partial ? unfinished(partial) : "", el("div", { class: stopped ? "stopped" : "problem" }, text, ...buttons));
+    this.body.replaceChildren(partial ? unfinished(partial) : "", el("div", { class: stopped ? "stopped" : "problem" }, text, buttons));
     text.setAttribute("role", stopped ? "status" : "alert");
-    this.#settle(stopped ? "Stopped" : "What happened until then");
+    this.progress.settle(stopped ? "Stopped" : "What happened until then");
+    this.#state(stopped ? "stopped" : "error");
+    if (again && waitS) this.#countDown(again, waitS);
   }
 
-  #settle(summary) {
-    this.summary.textContent = summary;
-    this.steps.hidden = !this.list.children.length;
-  }
-
-  /** What a screen reader hears, once: the outcome, any warning, and the text with its citations spelt out. */
-  spoken() {
-    const copy = this.answer.cloneNode(true);
-    for (const chip of copy.querySelectorAll("a.cite")) chip.replaceWith(` (source ${chip.dataset.n}) `);
-    return [`${this.status}.`, this.warning, copy.textContent].filter(Boolean).join(" ");
+  /** The button waits as long as the server asked for, and says so. The clock may have slept with the tab. */
+  #countDown(again, waitS) {
+    const label = again.textContent;
+    const until = Date.now() + waitS * 1000;
+    const tick = () => {
+      const left = Math.ceil((until - Date.now()) / 1000);
+      again.disabled = left > 0;
+      again.textContent = left > 0 ? `${label} in ${left} s` : label;
+      if (left <= 0 || !again.isConnected) clearInterval(this.#timer);
+    };
+    this.#timer = setInterval(tick, 500);
+    tick();
   }
 }
 
 function unfinished(text) {
   const label = el("p", { class: "notice" }, "Stopped here: incomplete, and not checked");
-  return el("div", { class: "draft" }, label, el("div", { class: "text" }, text));
-}
-
-function refusal(text) {
-  return el("div", { class: "refusal" }, el("h3", {}, "Not answered"), text);
-}
-
-function nameChip(chip, answer, sources) {
-  const n = Number(chip.dataset.n);
-  const source = sources.get(n);
-  const cited = answer.citations.filter((citation) => citation.n === n);
-  const weak = cited.some(({ status }) => status === "unsupported");
-  chip.classList.toggle("unsupported", weak);
-  const about = source ? `[${source.label}] ${[source.title, source.section].filter(Boolean).join(", ")}` : "";
-  const name = [`${n}`, about, weak ? "not supported by the source" : "", "opens in a new tab"];
-  chip.setAttribute("aria-label", `Source ${name.filter(Boolean).join(", ")}`);
-  chip.title = [about, cited[0]?.quote ?? ""].filter(Boolean).join("\n");
-}
-
-function verdictLine({ verdicts, status, rewrites, regens }) {
-  const last = Object.fromEntries(verdicts.map((verdict) => [verdict.gate, verdict]));
-  const gates = status === "refused" ? ["documents", "grounded", "answers"] : ["grounded", "answers"];
-  const said = gates.filter((gate) => last[gate]).map((gate) => words.verdict(last[gate]));
-  return [...said, words.counted(1 + rewrites + regens, "attempt")].join(" · ");
+  return el("div", { class: "draft", "data-state": "unfinished" }, label, el("div", { class: "text" }, text));
 }

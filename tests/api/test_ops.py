@@ -53,7 +53,7 @@ async def test_a_knowledge_base_that_is_away_is_a_clean_error_and_comes_back(tmp
 
 async def test_where_no_skill_is_installed_the_list_is_empty(tmp_path: Path) -> None:
     async with serving(House(services(tmp_path), ScriptedModel())) as served:
-        assert (await served.client.get("/skills")).json() == {"skills": []}
+        assert (await served.client.get("/skills")).json() == {"skills": [], "web_search": True}
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")

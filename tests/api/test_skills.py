@@ -47,7 +47,8 @@ async def test_the_list_says_what_each_skill_may_read(served: Served) -> None:
                 "web": {"allowed": False, "domains": []},
                 "sha256": "f" * 64,
             },
-        ]
+        ],
+        "web_search": True,
     }
 
 

@@ -39,7 +39,7 @@ async def test_a_thread_is_read_as_it_was_streamed(tmp_path: Path) -> None:
     assert_read_as_streamed(thread, frames)
     assert [turn["question"] for turn in thread["items"]] == ["first", "second"]
     assert (thread["title"], thread["turns"], thread["busy"], len(thread["sources"])) == ("first", 2, False, 8)
-    assert thread["items"][0]["web"] == {"query": "", "status": "off"}
+    assert thread["items"][0]["web"] == {"query": "", "status": "off", "sent": []}
 
 
 async def test_threads_are_listed_with_the_newest_first(tmp_path: Path) -> None:
