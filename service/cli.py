@@ -74,10 +74,10 @@ def serve() -> None:
         run(serve_until_stopped(chosen, site=None, prepare=None))
 
 
-def serve_as_worker(shared: socket.socket) -> None:
+def serve_as_worker(shared: socket.socket, number: int) -> None:
     log_to_stderr(logging.INFO)
     try:
-        run(serve_until_stopped(load_settings(), site=None, prepare=None, shared=shared))
+        run(serve_until_stopped(load_settings(), site=None, prepare=None, shared=shared, worker=number))
     except GatehouseError as error:
         say.print(f"error: {error}", style="bold red", markup=False, highlight=False, soft_wrap=True)
         sys.exit(1)
@@ -95,10 +95,12 @@ async def serve_until_stopped(
     site: Path | None,
     prepare: Callable[["Store"], Coroutine[Any, Any, None]] | None,
     shared: socket.socket | None = None,
+    worker: int = 0,
 ) -> None:
-    """Serve until a signal. `shared` is the bound socket of several workers."""
+    """Serve until a signal. `shared` is the bound socket of several workers, `worker` the number of this one."""
     from service.api.app import create_app
     from service.entrance import check_identity
+    from service.measuring import own_port
     from service.wiring import open_gatehouse
 
     check_identity(settings)
@@ -111,7 +113,8 @@ async def serve_until_stopped(
         url = listen_url(settings.HOST, settings.PORT)
         server = make_server(create_app(gatehouse.api), gatehouse.runs, settings.HOST, settings.PORT)
         say.print(f"\nGatehouse listens on {url}  (stop with Ctrl-C)", style="bold")
-        with server_note(settings.DATA_DIR, Note(url, gatehouse.api.instance)):
+        note = Note(url, gatehouse.api.instance)
+        with own_port(gatehouse.api.metrics, settings, worker), server_note(settings.DATA_DIR, note):
             leave_with_the_parent(server.stop)
             await server.serve(sockets=None if shared is None else [shared])
 

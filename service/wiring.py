@@ -32,7 +32,9 @@ from service.links import Links
 from service.llm.claude import Claude
 from service.llm.fallback import WithFallback
 from service.llm.quote import Quote
+from service.measuring import open_metrics, watch
 from service.model import ComponentState
+from service.observe.metrics import Metrics
 from service.observing import open_observers
 from service.ports import AnswerModel, AuditSink, RateLimiter, Reranker, WebSearch
 from service.rerank.choose import load_reranker
@@ -128,7 +130,8 @@ async def open_gatehouse(settings: Settings, progress: Progress, site: Path | No
         model_for_run = await choose_model(settings, Quote(scorer), stack)
         graph = build_graph(threads.checkpointer)
         history = History(graph, threads.checkpointer, threads.listing, threads.locks)
-        observers = await open_observers()
+        metrics = open_metrics(stack)
+        observers = [metrics, *await open_observers()]
         runs = Runs(
             graph,
             history,
@@ -143,8 +146,11 @@ async def open_gatehouse(settings: Settings, progress: Progress, site: Path | No
         )
         stack.push_async_callback(runs.close)
         limiter = await open_limiter(settings, stack)
+        watch(metrics, runs, observers, store.embedder, (reranker, scorer), limiter)
         site = site or sample_site(store.registry)
-        api = api_state_of(settings, store, services, runs, history, audit, model_for_run, skills, limiter, site)
+        api = api_state_of(
+            settings, store, services, runs, history, audit, model_for_run, skills, limiter, site, metrics
+        )
         warn_at_start([reranker.state(), model_for_run().state()])
         yield Gatehouse(store, services, runs, history, api)
 
@@ -232,6 +238,7 @@ def api_state_of(
     skills: Skills,
     limiter: RateLimiter,
     site: Path | None,
+    metrics: Metrics,
 ) -> ApiState:
     async def readiness() -> list[ComponentState]:
         return [
@@ -262,6 +269,8 @@ def api_state_of(
         instance=secrets.token_hex(8),
         site=site,
         skills=skills,
+        metrics=metrics,
+        metrics_here=settings.WORKERS == 1 and not settings.METRICS_PORT,
     )
 
 

@@ -14,6 +14,7 @@ from service.graph.history import History
 from service.graph.run import Runs
 from service.knowledge.snapshots import Snapshots
 from service.model import ComponentState
+from service.observe.metrics import Metrics
 from service.ports import AuditSink, KnowledgeBase, RateLimiter
 from service.skills.registry import Skills
 
@@ -35,6 +36,8 @@ class ApiState:
     body_timeout_s: float = BODY_TIMEOUT_S
     site: Path | None = None
     skills: Skills = field(default_factory=Skills)
+    metrics: Metrics = field(default_factory=Metrics)
+    metrics_here: bool = True
 
 
 def api_state(connection: HTTPConnection) -> ApiState:

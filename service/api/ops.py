@@ -5,8 +5,12 @@ from typing import Literal
 from fastapi import APIRouter, Request, Response
 from pydantic import BaseModel
 
+from service.api.auth import may_scrape
 from service.api.deps import api_state
+from service.api.problems import ERRORS
+from service.errors import MetricsRefused, NotFound
 from service.model import ComponentState, Kind
+from service.observe.metrics import CONTENT_TYPE
 from service.skills.skill import Skill
 
 router = APIRouter()
@@ -79,6 +83,21 @@ def shown(state: ComponentState, *, known: bool) -> DependencyItem:
     return DependencyItem(
         name=state.name, ok=state.ok, detail=state.detail if known else "", warning=state.warning if known else ""
     )
+
+
+@router.get(
+    "/metrics",
+    response_class=Response,
+    responses={200: {"content": {"text/plain": {}}}, 403: ERRORS[403], 404: ERRORS[404]},
+)
+async def metrics(request: Request) -> Response:
+    """The numbers for Prometheus. No key: the address decides who may read them."""
+    api = api_state(request)
+    if not may_scrape(request, api.access):
+        raise MetricsRefused("Metrics are read from this machine and from METRICS_NETWORKS.")
+    if not api.metrics_here:
+        raise NotFound("Metrics are not on this port: set METRICS_PORT, and read each worker's on its own.")
+    return Response(api.metrics.text(), media_type=CONTENT_TYPE)
 
 
 @router.get("/skills")

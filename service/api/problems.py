@@ -31,7 +31,7 @@ ERRORS: dict[int | str, dict[str, Any]] = {
     for status, meaning in {
         400: "Asked under a name that is not this server's.",
         401: "No key, or one that is not known.",
-        403: "Asked by a page of another site.",
+        403: "Asked by a page of another site, or from an address that may not.",
         404: "Unknown, or another client's: they look alike.",
         408: "The body did not arrive in time.",
         409: "The thread is still answering.",

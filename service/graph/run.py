@@ -211,6 +211,11 @@ class Runs:
         if self._closing or len(self._active) >= self._max_runs:
             raise Overloaded("Too many answers are being written at the moment. Please try again shortly.")
 
+    @property
+    def running(self) -> int:
+        """How many runs are under way in this process."""
+        return len(self._active)
+
     def find(self, run_id: str, client: str) -> Run:
         """Return the client's run under way. Raises `NotFound` alike for unknown, ended and foreign runs."""
         if not self.under_way(run_id, client):

@@ -35,6 +35,8 @@ class CrossEncoderReranker:
         self._slots: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = WeakKeyDictionary()
         self.name = name
         self.sha256 = sha256_of_parameters(model)
+        self.waiting = 0
+        """Calls of `scores` that wait for a slot or compute in one."""
 
     @classmethod
     def load(cls, model: str, *, threads: int, max_concurrent: int) -> Self:
@@ -48,6 +50,13 @@ class CrossEncoderReranker:
         """Return one score per text: sigmoid, 0..1, higher is better, in the order given."""
         if not texts:
             return []
+        self.waiting += 1
+        try:
+            return await self._in_turn(query, texts)
+        finally:
+            self.waiting -= 1
+
+    async def _in_turn(self, query: str, texts: Sequence[str]) -> list[float]:
         slot = self._slot()
         await slot.acquire()
         stop = threading.Event()

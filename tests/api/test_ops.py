@@ -130,6 +130,7 @@ def test_every_route_of_the_product_is_published(schema: dict[str, Any]) -> None
         ("/session", "delete"),
         ("/healthz", "get"),
         ("/readyz", "get"),
+        ("/metrics", "get"),
         ("/skills", "get"),
     }
 

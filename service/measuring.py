@@ -1,0 +1,74 @@
+"""The part of the composition root that counts: what the metrics read from the parts that keep numbers themselves."""
+
+from collections.abc import Iterable, Iterator
+from contextlib import AsyncExitStack, contextmanager
+from functools import partial
+from typing import Protocol, runtime_checkable
+
+from service.errors import OperatorError
+from service.graph.run import Runs
+from service.knowledge.embed import Embedder
+from service.observe.metrics import Metrics
+from service.ports import RateLimiter, Reranker, RunObserver
+from service.ratelimit.fallback import WithFallback
+from service.rerank.cross_encoder import CrossEncoderReranker
+from service.settings import Settings
+
+
+@runtime_checkable
+class Lossy(Protocol):
+    """An observer with a bounded queue: how many `what` (traces, scores) it has given up since the start."""
+
+    @property
+    def what(self) -> str: ...
+
+    @property
+    def dropped(self) -> int: ...
+
+
+def open_metrics(stack: AsyncExitStack) -> Metrics:
+    metrics = Metrics()
+    metrics.lag.start()
+    stack.push_async_callback(metrics.lag.aclose)
+    return metrics
+
+
+@contextmanager
+def own_port(metrics: Metrics, settings: Settings, worker: int) -> Iterator[None]:
+    """Serve the metrics on METRICS_PORT, or nowhere else than on PORT. Raises `OperatorError`."""
+    if not settings.METRICS_PORT:
+        yield
+        return
+    port = settings.METRICS_PORT + worker
+    try:
+        close = metrics.listen(settings.HOST, port)
+    except OSError as error:
+        raise OperatorError(f"METRICS_PORT: cannot listen on {settings.HOST}:{port} ({error.strerror}).") from None
+    try:
+        yield
+    finally:
+        close()
+
+
+def watch(
+    metrics: Metrics,
+    runs: Runs,
+    observers: Iterable[RunObserver],
+    embedder: Embedder,
+    rerankers: Iterable[Reranker],
+    limiter: RateLimiter,
+) -> None:
+    """Let the metrics read what these keep. The rerankers may be one and the same."""
+    own = {reranker for reranker in rerankers if isinstance(reranker, CrossEncoderReranker)}
+    metrics.running(lambda: runs.running)
+    metrics.queue("embed", lambda: embedder.waiting)
+    metrics.queue("rerank", lambda: sum(reranker.waiting for reranker in own))
+    if isinstance(limiter, WithFallback):
+        metrics.limited_alone(lambda: limiter.failopen_total)
+    for observer in observers:
+        if isinstance(observer, Lossy):
+            metrics.dropped(observer.what, partial(dropped_by, observer))
+
+
+def dropped_by(observer: Lossy) -> int:
+    return observer.dropped
