@@ -127,6 +127,9 @@ class Settings(BaseSettings):
     MAX_RUNS: int = Field(64, ge=1, le=10_000, description="Runs at the same time; one more is told to wait.")
 
     # What is seen from outside
+    LOG_FORMAT: Literal["auto", "text", "json"] = Field(
+        "auto", description="`auto` logs text to a terminal, and one JSON object a line to anything else."
+    )
     METRICS_NETWORKS: str = Field(
         "",
         description="Addresses or networks that read /metrics, comma-separated; this machine may in any case.",

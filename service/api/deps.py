@@ -8,6 +8,7 @@ from typing import cast
 from starlette.requests import HTTPConnection
 
 from service.api.access import Access
+from service.api.ages import Ages
 from service.api.body import BODY_TIMEOUT_S
 from service.api.present import Presenter
 from service.graph.history import History
@@ -38,6 +39,7 @@ class ApiState:
     skills: Skills = field(default_factory=Skills)
     metrics: Metrics = field(default_factory=Metrics)
     metrics_here: bool = True
+    ages: Ages = field(default_factory=Ages)
 
 
 def api_state(connection: HTTPConnection) -> ApiState:

@@ -30,6 +30,7 @@ from service.graph.record import ending_of, record_of
 from service.graph.routing import recursion_limit
 from service.graph.state import Deps, Services, request_state
 from service.graph.transcript import Transcript
+from service.logs import RUN_ID
 from service.model import Delivery, Turn, warnings_of
 from service.ports import AnswerModel, AuditSink, RunObserver
 from service.record import InstallationRecord, RunRecord, StoppedBy
@@ -196,6 +197,7 @@ class Runs:
         asked_at = datetime.now(UTC).isoformat(timespec="seconds")
         run = Run(new_run_id(), request, asked_at, self._services, self._model_for_run())
         self._take(request.ref)
+        RUN_ID.set(run.run_id)  # for the log, in whatever the run does from here on
         self._active[run.run_id] = run
         run.transcript.tell(self._started(run))
         # Two tasks: a stop cancels the work, and the run's end (its record, its lock, its last event) is never cut off.
