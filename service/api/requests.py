@@ -15,7 +15,8 @@ from service.logs import REQUEST_ID, RUN_ID
 logger = logging.getLogger(__name__)
 
 HEADER = "X-Request-ID"
-VALID = re.compile(r"[A-Za-z0-9._-]{8,64}")
+VALID = re.compile(r"[0-9a-f]{32}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
+"""128 bits in hexadecimal or a UUID: a proxy that passes a client's header on must not carry words into the log."""
 PROBES = frozenset({"/healthz", "/readyz", "/metrics"})
 """Asked every few seconds by machines: worth a line only where they fail."""
 METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})

@@ -105,9 +105,11 @@ async def test_an_id_is_made_where_nobody_may_give_one_and_no_two_are_alike(tmp_
     ("given", "taken"),
     [
         (GIVEN, True),
-        ("a.b_c-d.8", True),
+        ("123e4567-e89b-12d3-a456-426614174000", True),
+        ("sk-ant-api03-0123456789-0123456", False),
+        ("4929123456789012", False),
         ("short", False),
-        ("x" * 65, False),
+        ("a" * 33, False),
         ("x" * 4000, False),
         ('{"a": "quoted"}', False),
         ("\x1b[31mred-red-red", False),
