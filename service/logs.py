@@ -1,7 +1,7 @@
 """The log: one line an event, as text or JSON, with the ids of the request and the run, and no way to forge a line.
 
-What is asked, answered or read stands in no line at INFO. Should a library's error quote it all the same, what looks
-like a key, an e-mail address, an IBAN or a card is taken out here.
+What is asked, answered or read stands in no line. Should a library quote it all the same, what looks like a key, an
+e-mail address, an IBAN or a card is taken out here.
 """
 
 import json
@@ -19,7 +19,7 @@ RUN_ID: ContextVar[str] = ContextVar("run_id", default="")
 
 Style = Literal["text", "json"]
 MAX_CHARACTERS = 16_000
-"""Of a message below CRITICAL: a critical one may be all that is left of an audit record."""
+"""Of a message below CRITICAL: a critical one may be all that is left of an audit record, and stays whole."""
 NOISY = ("httpx", "httpcore", "pymilvus", "milvus_lite", "faiss", "sentence_transformers")
 
 HIDDEN = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
@@ -42,7 +42,9 @@ class Line(logging.Formatter):
             said = record.getMessage()
         except (TypeError, ValueError):
             said = str(record.msg)  # a mistaken line is better than none
-        if record.levelno < logging.CRITICAL and len(said) > MAX_CHARACTERS:
+        if record.levelno >= logging.CRITICAL:
+            return said
+        if len(said) > MAX_CHARACTERS:
             said = f"{said[:MAX_CHARACTERS]} ... ({len(said) - MAX_CHARACTERS} more characters)"
         return SECRETS.sub("[masked]", said)
 

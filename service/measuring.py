@@ -2,21 +2,26 @@
 
 from collections.abc import Iterable, Iterator
 from contextlib import AsyncExitStack, contextmanager
-from functools import partial
 from typing import Protocol, runtime_checkable
 
 from service.errors import OperatorError
 from service.graph.run import Runs
-from service.knowledge.embed import Embedder
 from service.observe.metrics import Metrics
 from service.ports import RateLimiter, Reranker, RunObserver
 from service.ratelimit.fallback import WithFallback
-from service.rerank.cross_encoder import CrossEncoderReranker
 from service.settings import Settings
 
 
 @runtime_checkable
-class Lossy(Protocol):
+class Queueing(Protocol):
+    """A bounded resource: how many calls wait for it or hold it."""
+
+    @property
+    def waiting(self) -> int: ...
+
+
+@runtime_checkable
+class Lossy(Queueing, Protocol):
     """An observer with a bounded queue: how many `what` (traces, scores) it has given up since the start."""
 
     @property
@@ -54,21 +59,22 @@ def watch(
     metrics: Metrics,
     runs: Runs,
     observers: Iterable[RunObserver],
-    embedder: Embedder,
+    embedder: Queueing,
     rerankers: Iterable[Reranker],
     limiter: RateLimiter,
 ) -> None:
-    """Let the metrics read what these keep. The rerankers may be one and the same."""
-    own = {reranker for reranker in rerankers if isinstance(reranker, CrossEncoderReranker)}
+    """Let the metrics read what these keep. Two rerankers may be one and the same."""
+    ranking = {id(reranker): reranker for reranker in rerankers if isinstance(reranker, Queueing)}
     metrics.running(lambda: runs.running)
     metrics.queue("embed", lambda: embedder.waiting)
-    metrics.queue("rerank", lambda: sum(reranker.waiting for reranker in own))
+    metrics.queue("rerank", lambda: sum(reranker.waiting for reranker in ranking.values()))
     if isinstance(limiter, WithFallback):
         metrics.limited_alone(lambda: limiter.failopen_total)
     for observer in observers:
         if isinstance(observer, Lossy):
-            metrics.dropped(observer.what, partial(dropped_by, observer))
+            watch_queue(metrics, observer)
 
 
-def dropped_by(observer: Lossy) -> int:
-    return observer.dropped
+def watch_queue(metrics: Metrics, observer: Lossy) -> None:
+    metrics.queue(observer.what, lambda: observer.waiting)
+    metrics.dropped(observer.what, lambda: observer.dropped)
