@@ -5,7 +5,8 @@ import json
 import logging
 import socket
 import sys
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -17,6 +18,7 @@ from service.ask import Event, Terminal, from_server, is_ours
 from service.errors import CallerError, GatehouseError, OperatorError
 from service.graph.build import mermaid
 from service.keys import digest_of, make_key, parse_keys
+from service.logs import log_to, style_for
 from service.model import Kind
 from service.sample import RULEBOOK, SAMPLE
 from service.serve import LAST_S, Note, check_port, end_within, listen_url, make_server, read_note, server_note
@@ -34,6 +36,10 @@ app = typer.Typer(
 app.add_typer(skill_commands, name="skills")
 app.add_typer(audit_commands.app, name="audit")
 say = Console(stderr=True)
+logger = logging.getLogger(__name__)
+
+Tell = Callable[[str, str], None]
+"""Says a line in a style."""
 
 
 def main() -> None:
@@ -46,13 +52,31 @@ def main() -> None:
 
 
 def progress(line: str) -> None:
-    say.print(line, style="dim", markup=False, highlight=False, soft_wrap=True)
+    tell(line, "dim")
 
 
-def log_to_stderr(level: int) -> None:
-    logging.basicConfig(level=level, format="%(asctime)s %(levelname)s %(name)s %(message)s", stream=sys.stderr)
-    for noisy in ("httpx", "httpcore", "pymilvus", "milvus_lite", "faiss", "sentence_transformers"):
-        logging.getLogger(noisy).setLevel(max(level, logging.WARNING))
+def tell(line: str, style: str) -> None:
+    say.print(line, style=style, markup=False, highlight=False, soft_wrap=True)
+
+
+def log_line(line: str, style: str) -> None:
+    """The same for whoever reads the log by machine."""
+    logger.log(logging.WARNING if style in ("red", "yellow") else logging.INFO, "%s", line.strip())
+
+
+@contextmanager
+def logging_of_a_server(settings: Settings) -> Iterator[Tell]:
+    """Log as the settings say; yields how to say what happens at start. A fault that has a name is said so, too."""
+    style = style_for(settings.LOG_FORMAT)
+    log_to(sys.stderr, logging.INFO, style)
+    if style == "text":
+        yield tell
+        return
+    try:
+        yield log_line
+    except GatehouseError as error:
+        logger.error("%s", error)
+        raise typer.Exit(1) from None
 
 
 def run(work: Coroutine[Any, Any, None]) -> None:
@@ -65,19 +89,22 @@ def run(work: Coroutine[Any, Any, None]) -> None:
 @app.command()
 def serve() -> None:
     """Serve the API and the page."""
-    log_to_stderr(logging.INFO)
     chosen = load_settings()
-    if chosen.WORKERS > 1:
+    with logging_of_a_server(chosen) as told:
+        if chosen.WORKERS == 1:
+            run(serve_until_stopped(chosen, site=None, prepare=None, told=told))
+            return
         with listen(chosen.HOST, chosen.PORT) as shared:
             Workers(serve_as_worker, shared, chosen.WORKERS).run()
-    else:
-        run(serve_until_stopped(chosen, site=None, prepare=None))
 
 
-def serve_as_worker(shared: socket.socket) -> None:
-    log_to_stderr(logging.INFO)
+def serve_as_worker(shared: socket.socket, number: int) -> None:
     try:
-        run(serve_until_stopped(load_settings(), site=None, prepare=None, shared=shared))
+        chosen = load_settings()
+        with logging_of_a_server(chosen) as told:
+            run(serve_until_stopped(chosen, site=None, prepare=None, told=told, shared=shared, worker=number))
+    except typer.Exit as left:
+        sys.exit(left.exit_code)
     except GatehouseError as error:
         say.print(f"error: {error}", style="bold red", markup=False, highlight=False, soft_wrap=True)
         sys.exit(1)
@@ -86,7 +113,7 @@ def serve_as_worker(shared: socket.socket) -> None:
 @app.command()
 def demo() -> None:
     """Ingest the sample knowledge base if need be, and serve it with the page: no key, no other server."""
-    log_to_stderr(logging.WARNING)
+    log_to(sys.stderr, logging.WARNING, "text")
     run(serve_until_stopped(load_settings(), site=RULEBOOK, prepare=ingest_sample))
 
 
@@ -94,24 +121,28 @@ async def serve_until_stopped(
     settings: Settings,
     site: Path | None,
     prepare: Callable[["Store"], Coroutine[Any, Any, None]] | None,
+    told: Tell = tell,
     shared: socket.socket | None = None,
+    worker: int = 0,
 ) -> None:
-    """Serve until a signal. `shared` is the bound socket of several workers."""
+    """Serve until a signal. `shared` is the bound socket of several workers, `worker` the number of this one."""
     from service.api.app import create_app
     from service.entrance import check_identity
+    from service.measuring import own_port
     from service.wiring import open_gatehouse
 
     check_identity(settings)
     if shared is None:
         check_port(settings.HOST, settings.PORT)
-    async with open_gatehouse(settings, progress, site) as gatehouse:
+    async with open_gatehouse(settings, lambda line: told(line, "dim"), site) as gatehouse:
         if prepare is not None:
             await prepare(gatehouse.store)
-        report_skills(gatehouse.api.skills, gatehouse.store.registry)
+        report_skills(gatehouse.api.skills, gatehouse.store.registry, told)
         url = listen_url(settings.HOST, settings.PORT)
         server = make_server(create_app(gatehouse.api), gatehouse.runs, settings.HOST, settings.PORT)
-        say.print(f"\nGatehouse listens on {url}  (stop with Ctrl-C)", style="bold")
-        with server_note(settings.DATA_DIR, Note(url, gatehouse.api.instance)):
+        told(f"\nGatehouse listens on {url}  (stop with Ctrl-C)", "bold")
+        note = Note(url, gatehouse.api.instance)
+        with own_port(gatehouse.api.metrics, settings, worker), server_note(settings.DATA_DIR, note):
             leave_with_the_parent(server.stop)
             await server.serve(sockets=None if shared is None else [shared])
             end_within(LAST_S)
@@ -160,7 +191,7 @@ def ingest(
     """Read documents into the knowledge base. Doing it twice changes nothing."""
     if kind not in ("official", "reference"):
         raise typer.BadParameter("must be official or reference", param_hint="--kind")
-    log_to_stderr(logging.WARNING)
+    log_to(sys.stderr, logging.WARNING, "text")
 
     async def work() -> None:
         from service.store import open_store
@@ -181,7 +212,7 @@ def ask(
     as_json: Annotated[bool, typer.Option("--json", help="Print the events as JSON lines.")] = False,
 ) -> None:
     """Ask a question and read the cited answer as it is written."""
-    log_to_stderr(logging.ERROR)
+    log_to(sys.stderr, logging.ERROR, "text")
     body = {"question": question, "web_search": web}
     body |= {key: value for key, value in (("skill", skill), ("thread_id", thread)) if value is not None}
     run(ask_and_print(load_settings(), body, as_json))

@@ -57,6 +57,7 @@ def access_of(settings: Settings) -> Access:
         hosts=tuple(word.lower() for word in (*words_of(settings.ALLOWED_HOSTS), settings.HOST)),
         proxies=tuple(ip_network(word) for word in words_of(settings.TRUSTED_PROXIES)),
         public_url=settings.PUBLIC_URL,
+        scrapers=tuple(ip_network(word) for word in words_of(settings.METRICS_NETWORKS)),
     )
 
 

@@ -6,6 +6,7 @@
     |   |-- UnknownSkill         422
     |   |-- Unauthorized         401, no key, or one that is not known
     |   |-- OriginRefused        403, asked by a page of another site
+    |   |-- MetricsRefused       403, asked from an address that METRICS_NETWORKS does not name
     |   |-- HostRefused          400, asked under a name that is not this server's
     |   |-- NotFound             404
     |   |-- BodyTimeout          408, the body did not arrive in time
@@ -76,6 +77,11 @@ class Unauthorized(CallerError):
 
 class OriginRefused(CallerError):
     code = "origin_not_allowed"
+    status = 403
+
+
+class MetricsRefused(CallerError):
+    code = "metrics_not_allowed"
     status = 403
 
 

@@ -164,6 +164,18 @@ class Settings(BaseSettings):
     MAX_BODY_BYTES: int = Field(65_536, ge=1024, le=1_048_576, description="Largest request body.")
     MAX_RUNS: int = Field(64, ge=1, le=10_000, description="Runs at the same time; one more is told to wait.")
 
+    # What is seen from outside
+    LOG_FORMAT: Literal["auto", "text", "json"] = Field(
+        "auto", description="`auto` logs text to a terminal, and one JSON object a line to anything else."
+    )
+    METRICS_NETWORKS: str = Field(
+        "",
+        description="Addresses or networks that read /metrics, comma-separated; this machine may in any case.",
+    )
+    METRICS_PORT: int = Field(
+        0, ge=0, le=65_000, description="Port of /metrics alone, one more for each worker; 0: it is on PORT."
+    )
+
     @model_validator(mode="after")
     def claude_can_be_asked(self) -> "Settings":
         if self.MODEL_PROVIDER == "claude" and self.provider_by_key() == "quote":
@@ -197,7 +209,7 @@ class Settings(BaseSettings):
         parse_keys(text)
         return text
 
-    @field_validator("TRUSTED_PROXIES")
+    @field_validator("TRUSTED_PROXIES", "METRICS_NETWORKS")
     @classmethod
     def proxies_are_networks(cls, text: str) -> str:
         for word in words_of(text):

@@ -1,6 +1,7 @@
 """`gatehouse skills`: list what there is, validate what was written, begin a new one. Nothing else is opened."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -23,13 +24,14 @@ def installed(settings: Settings) -> Skills:
     return Skills.load(settings.SKILLS_DIR, optional=settings.skills_may_be_missing())
 
 
-def report_skills(skills: Skills, registry: SourceRegistry) -> None:
+def report_skills(skills: Skills, registry: SourceRegistry, told: Callable[[str, str], None] | None = None) -> None:
     """Say at start which skills there are, and what is wrong with the others."""
-    tell(f"skills: {', '.join(skill.name for skill in skills) or 'none'}", "dim")
+    say_line = told or tell
+    say_line(f"skills: {', '.join(skill.name for skill in skills) or 'none'}", "dim")
     for line in doubts(skills, lambda source: registry.get(source) is not None):
-        tell(line, "yellow")
+        say_line(line, "yellow")
     for line in faults(skills):
-        tell(line, "red")
+        say_line(line, "red")
 
 
 def tell(line: str, style: str) -> None:

@@ -6,6 +6,7 @@ import secrets
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from service.api.deps import ApiState
@@ -20,8 +21,10 @@ from service.installation import installation_of, open_audit
 from service.knowledge.sources import SourceRegistry
 from service.links import Links
 from service.llm.quote import Quote
+from service.measuring import open_metrics, watch
 from service.model import ComponentState
 from service.models import choose_model, load_the_reranker, load_the_scorer, open_web
+from service.observe.metrics import Metrics
 from service.observing import feedback_observers, open_observers, states_of
 from service.ports import AnswerModel, AuditSink, RateLimiter, RunObserver
 from service.sample import SAMPLE
@@ -44,6 +47,22 @@ class Gatehouse:
     runs: Runs
     history: History
     api: ApiState
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What the API needs of everything that was opened."""
+
+    store: Store
+    services: Services
+    runs: Runs
+    history: History
+    audit: AuditSink
+    model_for_run: Callable[[], AnswerModel]
+    skills: Skills
+    limiter: RateLimiter
+    observers: Sequence[RunObserver]
+    metrics: Metrics
 
 
 def public_url(settings: Settings) -> str:
@@ -71,7 +90,9 @@ async def open_gatehouse(settings: Settings, progress: Progress, site: Path | No
         model_for_run = await choose_model(settings, quote, stack)
         graph = build_graph(threads.checkpointer)
         history = History(graph, threads.checkpointer, threads.listing, threads.locks)
-        observers = await open_observers(settings, stack, audit, store.snapshots)
+        metrics = open_metrics(stack)
+        watching = await open_observers(settings, stack, audit, store.snapshots, [metrics.scores])
+        observers = [metrics, *watching]
         runs = Runs(
             graph,
             history,
@@ -95,10 +116,9 @@ async def open_gatehouse(settings: Settings, progress: Progress, site: Path | No
         )
         stack.push_async_callback(runs.close)
         limiter = await open_limiter(settings, stack)
-        site = site or sample_site(store.registry)
-        api = api_state_of(
-            settings, store, services, runs, history, audit, model_for_run, skills, limiter, site, observers
-        )
+        watch(metrics, runs, observers, store.embedder, (reranker, scorer), limiter)
+        parts = Parts(store, services, runs, history, audit, model_for_run, skills, limiter, observers, metrics)
+        api = api_state_of(settings, parts, site or sample_site(store.registry))
         warn_at_start([reranker.state(), model_for_run().state()])
         yield Gatehouse(store, services, runs, history, api)
 
@@ -123,52 +143,46 @@ def limits_of(settings: Settings) -> Limits:
     )
 
 
-def api_state_of(
-    settings: Settings,
-    store: Store,
-    services: Services,
-    runs: Runs,
-    history: History,
-    audit: AuditSink,
-    model_for_run: Callable[[], AnswerModel],
-    skills: Skills,
-    limiter: RateLimiter,
-    site: Path | None,
-    observers: Sequence[RunObserver],
-) -> ApiState:
-    async def readiness() -> list[ComponentState]:
-        return [
-            await store.knowledge.state(),
-            ComponentState("embedder", True, store.embedder.identity),
-            services.reranker.state(),
-            model_for_run().state(),
-            services.web.state(),
-            state_of(skills, lambda source: store.registry.get(source) is not None),
-            await history.readiness(),
-            audit.state(),
-            limiter.state(),
-            *states_of(observers),
-            await asyncio.to_thread(storage_state, settings.DATA_DIR),
-        ]
-
+def api_state_of(settings: Settings, parts: Parts, site: Path | None) -> ApiState:
+    store = parts.store
     return ApiState(
-        runs=runs,
-        history=history,
+        runs=parts.runs,
+        history=parts.history,
         knowledge=store.knowledge,
         snapshots=store.snapshots,
         presenter=Presenter(Links(store.registry.base_url, public_url(settings))),
-        audit=audit,
-        readiness=readiness,
+        audit=parts.audit,
+        readiness=partial(readiness_of, settings, parts),
         access=access_of(settings),
-        limiter=limiter,
+        limiter=parts.limiter,
         max_body_bytes=settings.MAX_BODY_BYTES,
         ping_s=settings.PING_S,
         instance=secrets.token_hex(8),
         site=site,
-        skills=skills,
-        feedback_observers=feedback_observers(observers),
+        skills=parts.skills,
+        feedback_observers=feedback_observers(parts.observers),
         web_allowed=settings.WEB_SEARCH_ENABLED,
+        metrics=parts.metrics,
+        metrics_here=settings.WORKERS == 1 and not settings.METRICS_PORT,
     )
+
+
+async def readiness_of(settings: Settings, parts: Parts) -> list[ComponentState]:
+    """Each dependency as it is now, in the order of a question's way through them."""
+    store, services = parts.store, parts.services
+    return [
+        await store.knowledge.state(),
+        ComponentState("embedder", True, store.embedder.identity),
+        services.reranker.state(),
+        parts.model_for_run().state(),
+        services.web.state(),
+        state_of(parts.skills, lambda source: store.registry.get(source) is not None),
+        await parts.history.readiness(),
+        parts.audit.state(),
+        parts.limiter.state(),
+        *states_of(parts.observers),
+        await asyncio.to_thread(storage_state, settings.DATA_DIR),
+    ]
 
 
 def warn_at_start(states: list[ComponentState]) -> None:

@@ -21,7 +21,8 @@ STOPPING_S = 14.5
 YOUNG_S = 60.0
 """A worker that ends so soon after its start would do so again: the parent gives up instead of starting it for ever."""
 
-Serve = Callable[[socket.socket], None]
+Serve = Callable[[socket.socket, int], None]
+"""Given the shared socket and the worker's number, from 0; who replaces a worker takes its number."""
 
 
 def listen(host: str, port: int) -> socket.socket:
@@ -48,6 +49,7 @@ class Workers:
         self._count = count
         self._spawn = multiprocessing.get_context("spawn")  # a fork would share the parent's threads and locks
         self._started: dict[BaseProcess, float] = {}
+        self._numbers: dict[BaseProcess, int] = {}
         self._stopping = False
         self._noticed, self._notice = socket.socketpair()
 
@@ -56,8 +58,8 @@ class Workers:
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._stop)
         try:
-            for _ in range(self._count):
-                self._start()
+            for worker in range(self._count):
+                self._start(worker)
             while not self._stopping:
                 wait([self._noticed, *(process.sentinel for process in self._started)])
                 self._replace_the_ended()
@@ -67,20 +69,22 @@ class Workers:
             self._noticed.close()
             self._notice.close()
 
-    def _start(self) -> None:
-        process = self._spawn.Process(target=self._serve, args=(self._shared,))
+    def _start(self, number: int) -> None:
+        process = self._spawn.Process(target=self._serve, args=(self._shared, number))
         process.start()
+        self._numbers[process] = number
         self._started[process] = time.monotonic()
 
     def _replace_the_ended(self) -> None:
         for process in [process for process in self._started if not process.is_alive()]:
             lived_s = time.monotonic() - self._started.pop(process)
+            number = self._numbers.pop(process)
             if self._stopping:
                 return
             if lived_s < YOUNG_S:
                 raise OperatorError("A worker ended while it was starting; what it said stands above.")
             logger.warning("worker ended pid=%s exit=%s; starting another", process.pid, process.exitcode)
-            self._start()
+            self._start(number)
 
     def _stop(self, number: int, frame: FrameType | None) -> None:  # noqa: ARG002 - a signal handler's signature
         if not self._stopping:

@@ -24,6 +24,7 @@ from service.api.app import create_app
 from service.api.deps import ApiState
 from service.api.events import WireFrame
 from service.model import ComponentState
+from service.observe.metrics import Metrics
 from service.ports import FeedbackObserver, RateLimiter
 from service.ratelimit.memory import MemoryLimiter
 from service.serve import Server, make_server
@@ -240,11 +241,14 @@ async def serving(
     skills: Skills | None = None,
     feedback_observers: Sequence[FeedbackObserver] = (),
     web_allowed: bool = True,
+    metrics: Metrics | None = None,
+    metrics_here: bool = True,
 ) -> AsyncIterator[Served]:
     """Serve the house on a free port. At the end the server is shut down as by a signal, and has left no task."""
     api = api_of(house, ping_s, max_body_bytes, body_timeout_s, readiness or nothing_to_report, access, limiter)
+    watched = replace(api, metrics=metrics or Metrics(), metrics_here=metrics_here)
     app = create_app(
-        replace(api, skills=skills or Skills(), feedback_observers=feedback_observers, web_allowed=web_allowed)
+        replace(watched, skills=skills or Skills(), feedback_observers=feedback_observers, web_allowed=web_allowed)
     )
     server = PromptServer(make_server(app, house.runs, HOST, 0).config, house.runs)
     task = asyncio.create_task(server.serve())

@@ -90,6 +90,7 @@ async def test_invariant_05_sources_come_before_the_first_token(tmp_path: Path) 
 
 
 async def test_invariant_05_a_draft_that_cites_no_source_of_this_run_is_never_the_final_answer(tmp_path: Path) -> None:
+    """U05."""
     model = ScriptedModel(draft=lambda *_: "The rule says so [[99]].")
     frames = await House(services(tmp_path), model).ask()
     assert_grammar(frames)
@@ -153,6 +154,7 @@ async def test_invariant_06_when_all_grades_are_errors_the_run_ends_in_error_not
 
 @pytest.mark.parametrize("piece", [1, 2, 3, 5, 1000])
 async def test_invariant_07_text_outside_the_markers_is_byte_identical(tmp_path: Path, piece: int) -> None:
+    """U09."""
     text = (
         "See Smith [2019] EWCA Civ 1, [Redacted] and [1].\n\n```\n[[x]] a[0][[1]]\n```\n"
         "| a | [[1]] |\n|---|---|\n\u00a0“q” [["
@@ -164,6 +166,7 @@ async def test_invariant_07_text_outside_the_markers_is_byte_identical(tmp_path:
 
 
 async def test_invariant_08_a_refusal_carries_no_citations_and_names_whom_to_ask(tmp_path: Path) -> None:
+    """U10."""
     model = ScriptedModel(grading=lambda *_: Grade("fail"))
     frames = await House(services(tmp_path), model).ask()
     done = frames[-1]
@@ -214,6 +217,7 @@ async def test_invariant_09_without_any_snapshot_the_run_ends_in_an_error_that_i
 
 
 async def test_invariant_09_links_titles_and_labels_never_come_from_the_model(tmp_path: Path) -> None:
+    """U11."""
     text = '[REFERENCE] <a href="https://evil.test">x</a> [x](https://evil.test) ![](https://evil.test/p) [[1]]'
     frames = await House(services(tmp_path), ScriptedModel(draft=lambda *_: text)).ask()
     done = frames[-1]
@@ -272,6 +276,7 @@ async def test_invariant_14_text_in_a_source_changes_no_event_label_or_toggle(tm
 
 
 async def test_a_draft_that_is_cut_short_is_partial_and_its_gates_are_skipped(tmp_path: Path) -> None:
+    """U15."""
     model = ScriptedModel(draft=lambda _, sources: cut(f"The first half [[{sources[0].n}]]"))
     frames = await House(services(tmp_path), model).ask()
     assert frames[-1]["status"] == "partial"
@@ -279,6 +284,7 @@ async def test_a_draft_that_is_cut_short_is_partial_and_its_gates_are_skipped(tm
 
 
 async def test_an_invented_quotation_fails_the_grounded_gate_without_a_judge(tmp_path: Path) -> None:
+    """U12."""
     draft = "It says “nobody ever wrote these words” [[1]]."
     model = ScriptedModel(draft=lambda *_: draft)
     frames = await House(services(tmp_path), model).ask()

@@ -18,20 +18,20 @@ from service.settings import Settings
 from service.workers import Workers, listen
 
 
-def lives(shared: socket.socket) -> None:
-    """A worker that answers nothing and ends at SIGTERM. Each start leaves its process id in the folder."""
+def lives(shared: socket.socket, number: int) -> None:
+    """A worker that answers nothing and ends at SIGTERM. Each start leaves its process id and number in the folder."""
     folder = Path(os.environ["WORKERS_TEST"])
-    (folder / str(os.getpid())).touch()
+    (folder / str(os.getpid())).write_text(str(number))
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     assert shared.fileno() >= 0
     time.sleep(60)
 
 
-def fails(shared: socket.socket) -> None:  # noqa: ARG001 - what a worker is called with
+def fails(shared: socket.socket, number: int) -> None:  # noqa: ARG001 - what a worker is called with
     sys.exit(3)
 
 
-def stays(shared: socket.socket) -> None:
+def stays(shared: socket.socket, worker: int) -> None:  # noqa: ARG001 - as `Workers` calls it
     """A worker that hangs: no signal but a kill ends it."""
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     (Path(os.environ["WORKERS_TEST"]) / str(os.getpid())).touch()
@@ -60,6 +60,14 @@ def started(folder: Path, count: int) -> set[int]:
     raise AssertionError(f"{count} workers did not start")
 
 
+def number_of(folder: Path, pid: int) -> str:
+    for _ in range(100):
+        if number := (folder / str(pid)).read_text():
+            return number
+        time.sleep(0.02)
+    raise AssertionError("a worker left no number")
+
+
 def is_alive(pid: int) -> bool:
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
@@ -79,6 +87,8 @@ def test_a_worker_that_dies_is_replaced_and_a_signal_stops_them_all(
         os.kill(first, signal.SIGKILL)
         pids = started(tmp_path, 3)
         assert is_alive(second)
+        [third] = pids - {first, second}
+        assert number_of(tmp_path, third) == number_of(tmp_path, first) != number_of(tmp_path, second)
         process.terminate()
         process.join(30)
         assert process.exitcode == 0

@@ -14,7 +14,10 @@ HOST = re.compile(r"(?:\[(?P<six>[0-9a-f:.]+)\]|(?P<name>[a-z0-9._-]+))(?::[0-9]
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """`anonymous`: whoever brings no key is let in, named by the address. `public_url`: "" or this server's base."""
+    """`anonymous`: whoever brings no key is let in, named by the address. `public_url`: "" or this server's base.
+
+    `scrapers` read /metrics, and so does this machine itself.
+    """
 
     sessions: Sessions
     keys: Keys = field(default_factory=Keys)
@@ -22,6 +25,7 @@ class Access:
     hosts: tuple[str, ...] = ()
     proxies: tuple[Network, ...] = ()
     public_url: str = ""
+    scrapers: tuple[Network, ...] = ()
 
     def answers_to(self, host: str) -> bool:
         """Is this `Host` one of ours?

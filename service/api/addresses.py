@@ -18,14 +18,20 @@ WITH_PORT = re.compile(r"\[(?P<six>[^]]+)\](:\d+)?|(?P<four>[\d.]+):\d+")
 
 
 def client_address(peer: str | None, forwarded: Sequence[str], proxies: Sequence[Network]) -> str:
-    """Name the client by its address: the peer's, or the one that trusted proxies say it has.
+    """Name the client by its address: the peer's, or the one that trusted proxies say it has."""
+    found = origin_of(peer, forwarded, proxies)
+    return UNKNOWN if found is None else named(found)
+
+
+def origin_of(peer: str | None, forwarded: Sequence[str], proxies: Sequence[Network]) -> Address | None:
+    """The client's address, or None for a peer without one.
 
     `forwarded` are the `X-Forwarded-For` headers in order. They are walked from the right, where the nearest proxy
     wrote, past trusted hops; what stands left of the first untrusted or unreadable hop was written by anybody.
     """
     found = parsed(peer or "")
     if found is None:
-        return UNKNOWN
+        return None
     for hop in reversed(hops(forwarded)):
         if not is_trusted(found, proxies):
             break
@@ -33,7 +39,7 @@ def client_address(peer: str | None, forwarded: Sequence[str], proxies: Sequence
         if further is None:
             break
         found = further
-    return named(found)
+    return found
 
 
 def hops(forwarded: Sequence[str]) -> list[str]:

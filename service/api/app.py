@@ -14,6 +14,7 @@ from service.api.deps import ApiState
 from service.api.door import Door
 from service.api.headers import PageHeaders
 from service.api.problems import add_error_handlers
+from service.api.requests import RequestLog
 
 UI = Path(__file__).parent.parent / "ui"
 VERSION = "0.1.0"
@@ -24,10 +25,10 @@ SECURITY = {
 
 
 class Application(FastAPI):
-    """FastAPI with our headers outside of everything, the answer to an unforeseen fault included."""
+    """FastAPI with our headers and ids outside of everything, the answer to an unforeseen fault included."""
 
     def build_middleware_stack(self) -> ASGIApp:
-        return PageHeaders(super().build_middleware_stack())
+        return RequestLog(PageHeaders(super().build_middleware_stack()), self.state.api.access)
 
 
 def create_app(api: ApiState) -> FastAPI:

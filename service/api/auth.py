@@ -3,7 +3,7 @@
 from starlette.requests import HTTPConnection
 
 from service.api.access import Access
-from service.api.addresses import client_address, is_trusted, parsed
+from service.api.addresses import client_address, is_trusted, origin_of, parsed
 from service.errors import Unauthorized
 
 COOKIE = "gatehouse"
@@ -46,6 +46,16 @@ async def session_of(request: HTTPConnection, access: Access) -> str | None:
 def address_of(request: HTTPConnection, access: Access) -> str:
     peer = request.client.host if request.client else None
     return client_address(peer, request.headers.getlist("x-forwarded-for"), access.proxies)
+
+
+def may_scrape(request: HTTPConnection, access: Access) -> bool:
+    """May this address read the metrics? What a proxy that is not ours has forwarded is nobody's own request."""
+    peer = parsed(request.client.host) if request.client else None
+    forwarded = request.headers.getlist("x-forwarded-for")
+    if peer is None or (forwarded and not is_trusted(peer, access.proxies)):
+        return False
+    origin = origin_of(str(peer), forwarded, access.proxies)
+    return origin is not None and (origin.is_loopback or is_trusted(origin, access.scrapers))
 
 
 def is_secure(request: HTTPConnection, access: Access) -> bool:

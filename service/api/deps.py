@@ -8,12 +8,14 @@ from typing import cast
 from starlette.requests import HTTPConnection
 
 from service.api.access import Access
+from service.api.ages import Ages
 from service.api.body import BODY_TIMEOUT_S
 from service.api.present import Presenter
 from service.graph.history import History
 from service.graph.runs import Runs
 from service.knowledge.snapshots import Snapshots
 from service.model import ComponentState
+from service.observe.metrics import Metrics
 from service.ports import AuditSink, FeedbackObserver, KnowledgeBase, RateLimiter
 from service.skills.registry import Skills
 
@@ -37,6 +39,9 @@ class ApiState:
     skills: Skills = field(default_factory=Skills)
     feedback_observers: Sequence[FeedbackObserver] = ()
     web_allowed: bool = True
+    metrics: Metrics = field(default_factory=Metrics)
+    metrics_here: bool = True
+    ages: Ages = field(default_factory=Ages)
 
 
 def api_state(connection: HTTPConnection) -> ApiState:

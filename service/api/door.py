@@ -15,7 +15,7 @@ from service.api.auth import identify
 from service.api.problems import problem_of
 from service.errors import CallerError, HeadTooLarge, HostRefused, OriginRefused, Unauthorized
 
-OPEN_PATHS = frozenset({"/", "/session", "/healthz", "/readyz", "/openapi.json"})
+OPEN_PATHS = frozenset({"/", "/session", "/healthz", "/readyz", "/metrics", "/openapi.json"})
 OPEN_FOLDERS = ("/ui/", "/site/")
 MAX_HEAD_BYTES = 32_768
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})

@@ -5,8 +5,13 @@ from typing import Literal
 from fastapi import APIRouter, Request, Response
 from pydantic import BaseModel
 
+from service.api.ages import Condition, condition_of
+from service.api.auth import may_scrape
 from service.api.deps import api_state
+from service.api.problems import ERRORS
+from service.errors import MetricsRefused, NotFound
 from service.model import ComponentState, Kind
+from service.observe.metrics import CONTENT_TYPE
 from service.skills.skill import Skill
 
 router = APIRouter()
@@ -23,8 +28,12 @@ class Alive(BaseModel):
 
 
 class DependencyItem(BaseModel):
+    """`for_s` is for how long it has been seen in this `state`: `away`, or `ok` with or without a `warning`."""
+
     name: str
     ok: bool
+    state: Condition
+    for_s: float
     detail: str
     warning: str
 
@@ -66,22 +75,44 @@ async def healthz(request: Request) -> Alive:
 
 @router.get("/readyz", responses={503: {"model": Readiness}})
 async def readyz(request: Request, response: Response) -> Readiness:
-    """Each dependency by name. 503 when one without which no answer is possible is away.
+    """Each dependency by name, and for how long it has been as it is.
 
-    The details are for clients: a probe without a key sees names and states only.
+    503 when one without which no answer is possible is away. The details are for clients: a probe without a key
+    sees names and states only.
     """
     states = await api_state(request).readiness()
     ready = all(state.ok for state in states)
     if not ready:
         response.status_code = 503
-    items = [shown(state, known=request.state.client is not None) for state in states]
+    ages, known = api_state(request).ages, request.state.client is not None
+    items = [shown(state, ages.seen(state), known=known) for state in states]
     return Readiness(ready=ready, dependencies=items)
 
 
-def shown(state: ComponentState, *, known: bool) -> DependencyItem:
+def shown(state: ComponentState, for_s: float, *, known: bool) -> DependencyItem:
     return DependencyItem(
-        name=state.name, ok=state.ok, detail=state.detail if known else "", warning=state.warning if known else ""
+        name=state.name,
+        ok=state.ok,
+        state=condition_of(state),
+        for_s=round(for_s, 1),
+        detail=state.detail if known else "",
+        warning=state.warning if known else "",
     )
+
+
+@router.get(
+    "/metrics",
+    response_class=Response,
+    responses={200: {"content": {"text/plain": {}}}, 403: ERRORS[403], 404: ERRORS[404]},
+)
+async def metrics(request: Request) -> Response:
+    """The numbers for Prometheus. No key: the address decides who may read them."""
+    api = api_state(request)
+    if not may_scrape(request, api.access):
+        raise MetricsRefused("Metrics are read from this machine and from METRICS_NETWORKS.")
+    if not api.metrics_here:
+        raise NotFound("Metrics are not on this port: set METRICS_PORT, and read each worker's on its own.")
+    return Response(api.metrics.text(), media_type=CONTENT_TYPE)
 
 
 @router.get("/skills")

@@ -31,7 +31,7 @@ ERRORS: dict[int | str, dict[str, Any]] = {
     for status, meaning in {
         400: "Asked under a name that is not this server's.",
         401: "No key, or one that is not known.",
-        403: "Asked by a page of another site.",
+        403: "Asked by a page of another site, or from an address that may not.",
         404: "Unknown, or another client's: they look alike.",
         408: "The body did not arrive in time.",
         409: "The thread is still answering.",
@@ -56,9 +56,9 @@ def problem_of(error: GatehouseError, headers: Mapping[str, str] | None = None) 
 
 def add_error_handlers(app: FastAPI) -> None:
     @app.exception_handler(GatehouseError)
-    async def ours(request: Request, error: GatehouseError) -> JSONResponse:
+    async def ours(request: Request, error: GatehouseError) -> JSONResponse:  # noqa: ARG001
         if error.status >= 500:
-            logger.warning("request failed path=%s code=%s message=%s", request.url.path, error.code, error)
+            logger.warning("request failed code=%s message=%s", error.code, error)
         answer = problem_of(error)
         if error.status == 408:
             # A body that trickles on would hold the connection for as long as it likes.
@@ -83,6 +83,6 @@ def add_error_handlers(app: FastAPI) -> None:
         return answer
 
     @app.exception_handler(Exception)
-    async def bug(request: Request, error: Exception) -> JSONResponse:
-        logger.error("request broke path=%s", request.url.path, exc_info=error)
+    async def bug(request: Request, error: Exception) -> JSONResponse:  # noqa: ARG001
+        logger.error("request broke", exc_info=error)
         return problem(500, "internal", "Something went wrong on our side. The fault was logged.")

@@ -21,6 +21,7 @@ from service.graph.routing import recursion_limit
 from service.graph.run import Request, Run
 from service.graph.state import Services, request_state
 from service.graph.stops import NoReplicas
+from service.logs import RUN_ID
 from service.model import Turn, warnings_of
 from service.ports import AnswerModel, AuditSink, RunObserver, RunStops
 from service.record import InstallationRecord
@@ -83,6 +84,7 @@ class Runs:
         asked_at = datetime.now(UTC).isoformat(timespec="seconds")
         run = Run(new_run_id(), request, asked_at, self._services, self._model_for_run())
         self._take(request.ref)
+        RUN_ID.set(run.run_id)  # for the log, in whatever the run does from here on
         self._active[run.run_id] = run
         run.transcript.tell(self._started(run))
         # Two tasks: a stop cancels the work, and the run's end (its record, its lock, its last event) is never cut off.
@@ -97,6 +99,11 @@ class Runs:
             raise TooManyRuns(f"You have {own} answers under way. Wait for one to end, or stop it, then try again.")
         if self._closing or len(self._active) >= self._max_runs:
             raise Overloaded("Too many answers are being written at the moment. Please try again shortly.")
+
+    @property
+    def running(self) -> int:
+        """How many runs are under way in this process."""
+        return len(self._active)
 
     async def stop(self, run_id: str, client: str) -> None:
         """Stop the client's run, whichever replica answers it.

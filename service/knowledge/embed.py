@@ -51,6 +51,8 @@ class Embedder:
         self.dim = _dimension(model)
         self.max_tokens = _max_tokens(model)
         self.identity = f"{name}@{sha256_of_parameters(model)}"
+        self.waiting = 0
+        """Calls of `embed` that wait or compute."""
 
     @classmethod
     def load(cls, model: str = DEFAULT_MODEL, *, threads: int) -> Self:
@@ -96,10 +98,12 @@ class Embedder:
     async def embed(self, texts: Sequence[str], *, progress: Progress | None = None) -> NDArray[np.float32]:
         """`encode` in a thread, which ends within a batch when the awaiting task is cancelled."""
         stop = threading.Event()
+        self.waiting += 1
         try:
             work = partial(self.encode, texts, progress=progress, stop=stop)
             return await asyncio.get_running_loop().run_in_executor(self._threads, work)
         finally:
+            self.waiting -= 1
             stop.set()
 
 

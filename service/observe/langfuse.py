@@ -60,6 +60,8 @@ class LangfuseTraces:
     are traced; a run's scores follow its trace.
     """
 
+    what = "traces"
+
     def __init__(
         self,
         host: str,
@@ -110,6 +112,11 @@ class LangfuseTraces:
     def _sampled(self, run_id: str) -> bool:
         """The same for a run and its scores, on every replica."""
         return int(trace_id_of(run_id)[:8], 16) < self._sample_rate * 2**32
+
+    @property
+    def waiting(self) -> int:
+        """Runs and scores that are still to be sent."""
+        return self._worker.waiting
 
     @property
     def dropped(self) -> int:

@@ -43,6 +43,8 @@ class CrossEncoderReranker:
         self._remembered: OrderedDict[bytes, float] = OrderedDict()
         self.name = name
         self.sha256 = sha256_of_parameters(model)
+        self.waiting = 0
+        """Calls of `scores` that wait for a slot or compute in one."""
 
     @classmethod
     def load(cls, model: str, *, threads: int, max_concurrent: int) -> Self:
@@ -58,7 +60,11 @@ class CrossEncoderReranker:
         known = {pair: self._remembered[pair] for pair in pairs if pair in self._remembered}
         new = {pair: text for pair, text in zip(pairs, texts, strict=True) if pair not in known}
         if new:
-            known.update(zip(new, await self._computed(query, list(new.values())), strict=True))
+            self.waiting += 1
+            try:
+                known.update(zip(new, await self._computed(query, list(new.values())), strict=True))
+            finally:
+                self.waiting -= 1
         self._remember(known)
         return [known[pair] for pair in pairs]
 

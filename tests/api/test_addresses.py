@@ -43,6 +43,7 @@ TRICKS = [
 
 @pytest.mark.parametrize("forwarded", TRICKS, ids=str)
 def test_a_peer_that_is_no_proxy_is_not_believed(forwarded: list[str]) -> None:
+    """D12."""
     assert client_address("192.0.2.1", forwarded, PROXIES) == "192.0.2.1"
     assert client_address("192.0.2.1", forwarded, []) == "192.0.2.1"
 

@@ -93,12 +93,14 @@ TRICKS: dict[str, list[dict[str, str]]] = {
 
 @pytest.mark.parametrize("headers", TRICKS.values(), ids=TRICKS)
 async def test_no_header_makes_a_new_client(tmp_path: Path, headers: list[dict[str, str]]) -> None:
+    """D12."""
     rules = access(tmp_path, anonymous=True)
     async with guarded(tmp_path, rules=rules, limiter=MemoryLimiter(LIMIT)) as served:
         assert await admitted(served, headers) == LIMIT
 
 
 async def test_two_forwarded_headers_make_no_new_client(tmp_path: Path) -> None:
+    """D12."""
     rules = access(tmp_path, anonymous=True)
     async with guarded(tmp_path, rules=rules, limiter=MemoryLimiter(LIMIT)) as served:
         statuses = []
@@ -111,6 +113,7 @@ async def test_two_forwarded_headers_make_no_new_client(tmp_path: Path) -> None:
 async def test_behind_a_trusted_proxy_readers_have_limits_of_their_own_and_an_ipv6_network_has_one(
     tmp_path: Path,
 ) -> None:
+    """D12."""
     rules = access(tmp_path, anonymous=True, proxies=f"{HOST}/32")
     async with guarded(tmp_path, rules=rules, limiter=MemoryLimiter(LIMIT)) as served:
         assert await admitted(served, [{"X-Forwarded-For": "203.0.113.1"}] * 9) == LIMIT

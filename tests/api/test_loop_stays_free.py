@@ -215,6 +215,7 @@ class HeldReranker:
 
 
 async def test_healthz_answers_while_twenty_reranks_run(tmp_path: Path) -> None:
+    """U17."""
     reranker = HeldReranker()
     async with serving(House(services(tmp_path, reranker=reranker), ScriptedModel())) as served:
         asking = [asyncio.create_task(served.frames()) for _ in range(20)]

@@ -97,6 +97,7 @@ async def test_D15_a_passage_whose_grade_cannot_be_believed_is_not_used(tmp_path
 
 @pytest.mark.parametrize("result", ["pass", "fail", "error"])
 async def test_the_words_of_a_judge_never_reach_the_wire(tmp_path: Path, result: str) -> None:
+    """U16: a canary in every judge's words."""
     said = Judgement(result, CANARY)  # type: ignore[arg-type]  # the three results, by name
     model = ScriptedModel(grounded=lambda _: said, answering=lambda _: said)
     async with serving(House(services(tmp_path), model)) as served:

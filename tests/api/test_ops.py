@@ -1,11 +1,13 @@
 """Alive, ready, the skills, and the published schema."""
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
 import pytest
 import pytest_asyncio
 
+from service.api.ages import Ages
 from service.errors import KnowledgeBaseError
 from service.model import ComponentState
 from tests.fakes import FixedKnowledge, FixedReranker, ScriptedModel, services
@@ -32,7 +34,44 @@ async def test_readyz_names_each_dependency(tmp_path: Path) -> None:
     assert [item["warning"] for item in ready.json()["dependencies"]] == ["", "", "no key is set"]
     assert (away.status_code, away.json()["ready"]) == (503, False)
     assert [item["ok"] for item in away.json()["dependencies"]] == [False, True, True]
+    assert [item["state"] for item in ready.json()["dependencies"]] == ["ok", "ok", "warning"]
+    assert [item["state"] for item in away.json()["dependencies"]] == ["away", "ok", "warning"]
     assert (alive.status_code, alive.json()["status"]) == (200, "alive")
+
+
+async def test_readyz_says_for_how_long_each_dependency_has_been_as_it_is(tmp_path: Path) -> None:
+    knowledge = FixedKnowledge()
+
+    async def readiness() -> list[ComponentState]:
+        return [await knowledge.state(), FixedReranker().state()]
+
+    async def ages() -> list[float]:
+        answer = await served.client.get("/readyz")
+        return [item["for_s"] for item in answer.json()["dependencies"]]
+
+    async with serving(House(services(tmp_path, knowledge=knowledge), ScriptedModel()), readiness=readiness) as served:
+        assert await ages() == [0, 0]
+        await asyncio.sleep(0.3)
+        before = await ages()
+        knowledge.failing = KnowledgeBaseError("away")
+        changed = await ages()
+    assert min(before) >= 0.3
+    assert changed[0] == 0
+    assert changed[1] >= 0.3
+
+
+def test_an_age_begins_anew_only_where_the_condition_changes() -> None:
+    now = 0.0
+    ages = Ages(lambda: now)
+    ok, warned = ComponentState("limiter", True, "1 so far"), ComponentState("limiter", True, "2", warning="away (1)")
+    assert ages.seen(ok) == 0
+    now = 10.0
+    assert ages.seen(ComponentState("limiter", True, "2 so far")) == 10
+    assert ages.seen(warned) == 0
+    now = 15.0
+    assert ages.seen(ComponentState("limiter", True, "3", warning="away (2)")) == 5
+    assert ages.seen(ComponentState("limiter", False, "3")) == 0
+    assert ages.seen(ComponentState("reranker", True, "")) == 0
 
 
 async def test_a_knowledge_base_that_is_away_is_a_clean_error_and_comes_back(tmp_path: Path) -> None:
@@ -130,6 +169,7 @@ def test_every_route_of_the_product_is_published(schema: dict[str, Any]) -> None
         ("/session", "delete"),
         ("/healthz", "get"),
         ("/readyz", "get"),
+        ("/metrics", "get"),
         ("/skills", "get"),
     }
 

@@ -60,6 +60,7 @@ async def test_a_source_is_json_on_request(tmp_path: Path) -> None:
 
 
 async def test_every_quote_of_a_stream_stands_verbatim_in_its_source(tmp_path: Path) -> None:
+    """U06: the quote of source n stands in source n alone."""
     home, _ = house(tmp_path, *(passage(n, f"First\u00a0of {n}. “Second” of {n}; the third.") for n in range(1, 6)))
     async with serving(home) as served:
         frames = await served.frames()
@@ -112,6 +113,7 @@ async def test_a_quote_over_two_blocks_is_marked_in_both(tmp_path: Path) -> None
 
 
 async def test_what_a_source_says_is_text_and_never_markup(tmp_path: Path) -> None:
+    """U21."""
     evil = replace(passage(1, EVIL), title="<script>alert(2)</script>", address='x"><script>3</script>', section="<i>")
     home, _ = house(tmp_path, evil)
     async with serving(home) as served:

@@ -109,6 +109,7 @@ async def test_D01_pings_fill_the_silence_and_never_split_an_event(tmp_path: Pat
 
 
 async def test_pings_fill_the_silence_of_a_held_draft_too(tmp_path: Path) -> None:
+    """U13, D01."""
     model = ScriptedModel(delay_s=0.2)
     async with serving(house(tmp_path, model), ping_s=0.05) as served, served.asking(delivery="verified") as stream:
         frames = [frame async for frame in stream.frames]

@@ -30,6 +30,7 @@ def assert_read_as_streamed(thread: Frame, frames: list[Frame]) -> None:
 
 
 async def test_a_thread_is_read_as_it_was_streamed(tmp_path: Path) -> None:
+    """U07."""
     knowledge = FixedKnowledge()
     async with serving(House(services(tmp_path, knowledge=knowledge), ScriptedModel())) as served:
         frames = await served.frames("first", thread_id="t")

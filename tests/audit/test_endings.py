@@ -93,6 +93,7 @@ async def test_the_record_is_on_disk_before_the_last_event(tmp_path: Path, audit
 async def test_a_run_that_is_stopped_in_any_phase_leaves_one_record_that_says_by_whom(
     tmp_path: Path, audit: AuditLog, phase: str, by: Any, outcome: str, code: str
 ) -> None:
+    """U14: `cancelled` stands in the record."""
     world, model, stall = stalling(tmp_path)
     house = House(world, model, audit=audit)
     run = house.runs.start(Request(ThreadRef("alice", "t"), f"stall in {phase}"))

@@ -37,6 +37,7 @@ def house(folder: Path) -> House:
 
 @pytest.mark.parametrize("scripts", [False, True])
 async def test_the_mark_is_on_the_screen_and_nothing_of_the_source_runs(tmp_path: Path, scripts: bool) -> None:
+    """U21."""
     async with serving(house(tmp_path)) as served, chromium() as browser:
         context = await browser.new_context(viewport=VIEWPORT, java_script_enabled=scripts)
         page = await context.new_page()

@@ -76,6 +76,7 @@ def test_an_ordinary_address_stays_as_it_is(url: str) -> None:
     ],
 )
 def test_an_unsafe_address_is_refused(url: str) -> None:
+    """U21: links are http or https."""
     assert safe_url(url) is None
 
 

@@ -39,6 +39,7 @@ def assert_markers_whole(sent: list[str], text: str) -> None:
 
 @pytest.mark.parametrize("text", TEXTS)
 def test_every_split_position_leaves_the_text_identical_and_each_marker_whole(text: str) -> None:
+    """U08."""
     whole, reference = run([text], {1, 2, 12})
     for first, second in combinations(range(len(text) + 1), 2):
         sent, marker_filter = run([text[:first], text[first:second], text[second:]], {1, 2, 12})
@@ -79,6 +80,7 @@ def test_digits_that_name_no_source_are_unknown_at_every_split(marker: str) -> N
 
 @pytest.mark.parametrize("text", ["[[x]]", "[2019]", "[[-1]]", "[[1e3]]", "[[１]]", "[[ 1 ]]", "[1]", "[[1]", "[[]]"])
 def test_other_brackets_are_plain_text(text: str) -> None:
+    """U09."""
     sent, marker_filter = run([text], {1})
     assert sent == [text] or "".join(sent) == text
     assert (marker_filter.cited, marker_filter.unknown) == ([], [])

@@ -257,6 +257,7 @@ def test_a_statement_without_a_quotation_is_left_to_the_score() -> None:
     "quote", ["keep records for six years", "keep Records", "invented words", "keep records for five years, always"]
 )
 def test_an_invented_or_altered_quotation_is_unsupported(quote: str) -> None:
+    """U12."""
     (draft,) = check(f"Firms must “{quote}” [[1]].", SOURCES)
     assert draft.status == "unsupported"
     assert draft.quote in TEXT

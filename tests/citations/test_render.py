@@ -64,6 +64,7 @@ def test_other_brackets_stay_text(text: str) -> None:
 
 @pytest.mark.parametrize("text", ["`x[[1]]`", "```\nx[[1]]\n```", "    x[[1]]"])
 def test_a_marker_inside_code_stays_text(text: str) -> None:
+    """U09: code is left alone."""
     html = render_answer(text, {1: LINK})
     assert "x[[1]]" in html
     assert "<a" not in html

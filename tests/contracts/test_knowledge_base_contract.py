@@ -104,6 +104,7 @@ async def test_replacing_a_document_twice_changes_nothing(knowledge: KnowledgeBa
 
 
 async def test_a_page_that_became_shorter_loses_its_tail(knowledge: KnowledgeBase) -> None:
+    """U19."""
     other = passage("kept", address="/rules/2.html")
     await knowledge.replace("rulebook", other.address, [other])
     await knowledge.replace("rulebook", "/rules/1.html", [passage(text) for text in ("one", "two", "three")])
@@ -130,6 +131,7 @@ async def test_removing_a_document_leaves_the_others(knowledge: KnowledgeBase) -
 async def test_an_embedding_that_fails_keeps_the_version_that_stood(
     knowledge: KnowledgeBase, embedder: WordEmbedder
 ) -> None:
+    """U19."""
     await knowledge.replace("rulebook", "/rules/1.html", [passage("old")])
     embedder.broken = True
     with pytest.raises(RuntimeError, match="broke"):

@@ -74,21 +74,39 @@ def serving(log: Path, settings: Mapping[str, str]) -> Iterator[Serving]:
         running.stop()
 
 
-@contextmanager
-def shared_milvus(folder: Path) -> Iterator[str]:
-    """Milvus Lite as a server of its own, which several processes may use; yields its URL."""
-    port = free_port()
-    words = ["server", "--data-dir", str(folder / "milvus"), "--host", "127.0.0.1", "--port", str(port)]
-    with (folder / "milvus.log").open("wb") as log:
-        process = subprocess.Popen([sys.executable, "-m", "milvus_lite", *words], stdout=log, stderr=log)
-    try:
+class SharedMilvus:
+    """Milvus Lite as a server of its own: several processes may use it, and a test may kill it and start it again."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._port = free_port()
+        self._process: subprocess.Popen[bytes] | None = None
+        self.url = f"http://127.0.0.1:{self._port}"
+
+    def start(self) -> None:
+        data = ["--data-dir", str(self._folder / "milvus")]
+        words = ["server", *data, "--host", "127.0.0.1", "--port", str(self._port)]
+        with (self._folder / "milvus.log").open("ab") as log:
+            self._process = subprocess.Popen([sys.executable, "-m", "milvus_lite", *words], stdout=log, stderr=log)
         for _ in range(300):
-            assert process.poll() is None, (folder / "milvus.log").read_text()
+            assert self._process.poll() is None, (self._folder / "milvus.log").read_text()
             with socket.socket() as probe:
-                if probe.connect_ex(("127.0.0.1", port)) == 0:
-                    break
+                if probe.connect_ex(("127.0.0.1", self._port)) == 0:
+                    return
             time.sleep(0.1)
-        yield f"http://127.0.0.1:{port}"
+        raise AssertionError((self._folder / "milvus.log").read_text())
+
+    def stop(self, number: signal.Signals = signal.SIGTERM) -> None:
+        if self._process is not None:
+            self._process.send_signal(number)
+            self._process.wait(timeout=20)
+
+
+@contextmanager
+def shared_milvus(folder: Path) -> Iterator[SharedMilvus]:
+    running = SharedMilvus(folder)
+    running.start()
+    try:
+        yield running
     finally:
-        process.terminate()
-        process.wait(timeout=20)
+        running.stop()

@@ -15,7 +15,7 @@ import psycopg
 import pytest
 
 from tests.deploy.nginx import Nginx, running_nginx
-from tests.deploy.processes import Serving, gatehouse, serving, shared_milvus
+from tests.deploy.processes import Serving, SharedMilvus, gatehouse, serving, shared_milvus
 from tests.postgres_server import running_postgres
 from tests.wire import Frame, assert_grammar
 
@@ -34,6 +34,7 @@ class Installation:
     settings: dict[str, str]
     replicas: list[Serving]
     nginx: Nginx
+    milvus: SharedMilvus
     folder: Path
 
     @property
@@ -59,16 +60,17 @@ def installation(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installat
     (folder / "pages" / "records.html").write_text(RULES)
     with ExitStack() as stack:
         postgres = stack.enter_context(running_postgres())
+        milvus = stack.enter_context(shared_milvus(folder))
         settings = {
             "DATA_DIR": str(folder / "data"),
-            "MILVUS_URI": stack.enter_context(shared_milvus(folder)),
+            "MILVUS_URI": milvus.url,
             "DATABASE_URL": postgres.url(),
         }
         ingested = gatehouse(settings, "ingest", str(folder / "pages"), "--source", "rules", "--kind", "official")
         assert ingested.returncode == 0, ingested.stderr
         replicas = [stack.enter_context(serving(folder / f"{n}.log", settings)) for n in ("one", "other")]
         ports = [replica.until_ready().port for replica in replicas]
-        yield Installation(settings, replicas, stack.enter_context(running_nginx(*ports)), folder)
+        yield Installation(settings, replicas, stack.enter_context(running_nginx(*ports)), milvus, folder)
 
 
 def test_a_thread_is_continued_on_either_of_two_processes_behind_nginx(installation: Installation) -> None:
@@ -108,6 +110,27 @@ def test_a_replica_that_is_stopped_leaves_the_thread_to_the_other(installation: 
         assert len(client.get("/threads/moved").json()["items"]) == 4
     thread = httpx.get(f"{installation.url}/threads/moved", trust_env=False).json()
     assert len(thread["items"]) == 4
+
+
+def test_D10_a_milvus_that_was_away_is_used_again_without_a_restart_of_ours(installation: Installation) -> None:
+    installation.ask(thread="outage")
+    installation.milvus.stop(signal.SIGKILL)
+    try:
+        for _ in range(2):
+            began = time.monotonic()
+            frames = installation.ask(thread="outage")
+            assert_grammar(frames)
+            assert (frames[-1]["type"], frames[-1]["code"]) == ("error", "knowledge_base_unavailable")
+            assert time.monotonic() - began < 15
+    finally:
+        installation.milvus.start()
+    for _ in range(50):
+        frames = installation.ask(thread="outage")
+        if frames[-1]["type"] == "done":
+            break
+        time.sleep(0.2)
+    assert frames[-1]["status"] in SHOWN
+    assert "six years" in frames[-1]["answer"]
 
 
 def until_refused(url: str) -> bool:

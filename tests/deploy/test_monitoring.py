@@ -2,11 +2,14 @@
 
 import json
 import re
+from ipaddress import IPv4Network
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+
+from tests.observe.scraped import a_busy_registry, labels_by_name
 
 DEPLOY = Path(__file__).parent.parent.parent / "deploy"
 DASHBOARD: dict[str, Any] = json.loads((DEPLOY / "grafana" / "dashboards" / "gatehouse.json").read_text())
@@ -15,20 +18,14 @@ RULES: list[dict[str, Any]] = [
     for group in yaml.safe_load((DEPLOY / "prometheus" / "alerts.yml").read_text())["groups"]
     for rule in group["rules"]
 ]
-METRICS = {
-    "up": {"job", "instance"},
-    "gatehouse_runs_total": {"status", "path"},
-    "gatehouse_gate_results_total": {"gate", "result"},
-    "gatehouse_rewrites_total": set(),
-    "gatehouse_regens_total": set(),
-    "gatehouse_web_status_total": {"status"},
-    "gatehouse_node_seconds_bucket": {"node", "le"},
-    "gatehouse_limiter_fallbacks_total": set(),
-    "gatehouse_tokens_total": {"kind"},
-    "gatehouse_cost_usd_total": set(),
-    "gatehouse_event_loop_lag_seconds": set(),
-}
-"""What `/metrics` shows, with its labels."""
+OF_PROMETHEUS = {"up": {"job", "instance"}}
+OF_TARGET = {"job", "instance"}
+
+
+@pytest.fixture(scope="module")
+def metrics() -> dict[str, set[str]]:
+    """What `/metrics` shows: the name of every series with its labels, as a registry that saw a run has them."""
+    return OF_PROMETHEUS | labels_by_name(a_busy_registry())
 
 
 def expressions() -> list[str]:
@@ -37,13 +34,15 @@ def expressions() -> list[str]:
 
 
 @pytest.mark.parametrize("expression", expressions())
-def test_an_expression_names_metrics_that_there_are_with_labels_they_have(expression: str) -> None:
-    named = set(re.findall(r"\b(?:up|gatehouse_\w+)\b(?!\")", expression))
+def test_an_expression_names_metrics_that_there_are_with_labels_they_have(
+    expression: str, metrics: dict[str, set[str]]
+) -> None:
+    named = set(re.findall(r"\b(?:up|gatehouse_\w+|process_\w+)\b(?!\")", expression))
     assert named
-    assert named <= METRICS.keys()
+    assert named <= metrics.keys()
     labels = set(re.findall(r"(\w+)\s*=~?\s*\"", expression))
     labels |= {word.strip() for words in re.findall(r"\bby \(([^)]*)\)", expression) for word in words.split(",")}
-    assert labels <= {"instance", *(label for name in named for label in METRICS[name])}
+    assert labels <= OF_TARGET | {label for name in named for label in metrics[name]}
 
 
 @pytest.mark.parametrize("expression", expressions())
@@ -87,6 +86,15 @@ def test_the_dashboard_is_one_that_grafana_can_show() -> None:
             assert target["expr"]
 
 
-def test_the_dashboard_shows_every_metric() -> None:
+def test_the_dashboard_shows_every_metric(metrics: dict[str, set[str]]) -> None:
     shown = " ".join(expressions()[len(RULES) :])
-    assert [name for name in METRICS if name not in shown] == []
+    ours = {re.sub(r"_(bucket|sum|count)$", "", name) for name in metrics if name.startswith("gatehouse_")}
+    assert [name for name in ours if name not in shown] == []
+
+
+def test_prometheus_is_let_in_from_the_networks_of_the_compose_file() -> None:
+    compose = yaml.safe_load((DEPLOY.parent / "docker-compose.yml").read_text())
+    allowed = IPv4Network(compose["services"]["gatehouse"]["environment"]["METRICS_NETWORKS"])
+    for network in compose["services"]["prometheus"]["networks"]:
+        [place] = compose["networks"][network]["ipam"]["config"]
+        assert IPv4Network(place["subnet"]).subnet_of(allowed)

@@ -1,30 +1,49 @@
 """Streams through nginx with the shipped configuration: D01 to D03, rows 13 and 14 of the complaints."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from ipaddress import ip_network
+from itertools import pairwise
 from pathlib import Path
 
 import httpx
 import pytest
 
+from service.api.access import Access
+from service.model import Source, Usage
+from service.sessions import Sessions
 from tests.api.stalling import PHASES, stalling
 from tests.deploy.nginx import Nginx, running_nginx
 from tests.fakes import FixedKnowledge, ScriptedModel, services
 from tests.running import House
-from tests.served import Ended, Served, eventually, serving
+from tests.served import NOWHERE, Ended, Served, eventually, serving
 from tests.wire import assert_grammar, of
 
 pytestmark = pytest.mark.slow
 
 
+@dataclass
+class SilentWriter(ScriptedModel):
+    """Says nothing for `silent_s` before its first token."""
+
+    silent_s: float = 0.0
+
+    async def answer(
+        self, question: str, sources: Sequence[Source], feedback: str, usage: Usage, instructions: str = ""
+    ) -> AsyncGenerator[str, None]:
+        await asyncio.sleep(self.silent_s)
+        async for text in super().answer(question, sources, feedback, usage, instructions):
+            yield text
+
+
 @asynccontextmanager
 async def behind_nginx(
-    house: House, *, ping_s: float = 15.0, read_timeout: str = "60s"
+    house: House, *, ping_s: float = 15.0, read_timeout: str = "60s", access: Access | None = None
 ) -> AsyncIterator[tuple[Served, Nginx]]:
     """The house as a reader outside sees it: every byte goes through nginx."""
-    async with serving(house, ping_s=ping_s) as served:
+    async with serving(house, ping_s=ping_s, access=access) as served:
         with running_nginx(served.port, read_timeout=read_timeout) as nginx:
             base = f"http://127.0.0.1:{nginx.port}"
             async with httpx.AsyncClient(base_url=base, trust_env=False, timeout=20) as client:
@@ -72,6 +91,19 @@ async def test_D01_a_silent_model_is_bridged_by_pings(tmp_path: Path) -> None:
         assert set(stream.comments) == {b": ping"}
 
 
+async def test_D01_U13_forty_seconds_of_silence_are_bridged_with_everything_as_it_ships(tmp_path: Path) -> None:
+    """No time is shortened here: nginx's 60 s, a ping after 15 s, a model that is silent for 40 s."""
+    house = House(services(tmp_path), SilentWriter(silent_s=40.0), deadline_s=120)
+    async with behind_nginx(house) as (served, _), served.asking() as stream:
+        frames = [frame async for frame in stream.frames]
+    assert_grammar(frames)
+    assert (frames[-1]["type"], frames[-1]["status"]) == ("done", "answered")
+    assert len(stream.comments) >= 2
+    times = [at for at, _ in stream.blocks]
+    assert max(later - sooner for sooner, later in pairwise(times)) < 20
+    assert times[-1] - times[0] > 40
+
+
 async def test_without_pings_nginx_would_have_cut_the_silent_stream(tmp_path: Path) -> None:
     """What the test before this one shows is the pings' doing."""
     house = House(services(tmp_path), ScriptedModel(delay_s=2.0))
@@ -117,6 +149,18 @@ async def test_errors_come_through_in_the_services_own_words(tmp_path: Path) -> 
     assert (busy.status_code, busy.json()["error"]["code"]) == (409, "thread_busy")
     assert (large.status_code, large.json()["error"]["code"]) == (413, "body_too_large")
     assert (metrics.status_code, metrics.text.count("gatehouse_")) == (404, 0)
+
+
+async def test_a_request_has_one_id_in_both_logs_and_in_its_answer(tmp_path: Path) -> None:
+    """What a client sends under the name of the id is replaced by nginx, and believed by the service from there."""
+    access = Access(Sessions(NOWHERE, hours=1), anonymous=True, proxies=(ip_network("127.0.0.1"),))
+    async with behind_nginx(House(services(tmp_path), ScriptedModel()), access=access) as (served, nginx):
+        answer = await served.client.get("/skills", headers={"X-Request-ID": "0" * 32})
+        await asyncio.sleep(0.1)
+        log = nginx.access_log()
+    given = answer.headers["x-request-id"]
+    assert given != "0" * 32
+    assert given in log
 
 
 async def test_the_access_log_holds_no_question_and_names_the_replica(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """SIGTERM with open streams: each ends with a terminal event, and the process within 15 s."""
 
 import asyncio
+import json
 import signal
 import time
 from pathlib import Path
@@ -63,4 +64,17 @@ async def test_twenty_open_streams_end_with_a_terminal_event_and_the_process_wit
     for (_, seen), rest in zip(opened, endings, strict=True):
         assert_grammar([*seen, *rest])
         assert (rest[-1]["type"], rest[-1]["code"], rest[-1]["retryable"]) == ("error", "shutting_down", True)
-    assert "Traceback" not in server.log.read_text()
+    assert_every_line_is_of_the_log(server.log.read_text(), {frames[0]["run_id"] for _, frames in opened})
+
+
+def assert_every_line_is_of_the_log(log: str, runs: set[str]) -> None:
+    """Not a terminal, so JSON from the first line to the last, and not a word of what was asked."""
+    lines = [json.loads(line) for line in log.splitlines()]
+    assert len(runs) == STREAMS
+    assert runs <= {line.get("run_id", "") for line in lines}
+    assert [line for line in lines if line["level"] in ("ERROR", "CRITICAL") or "traceback" in line] == []
+    requests = [line for line in lines if line["logger"] == "service.api.requests"]
+    assert {(line["route"], line["status"]) for line in requests} == {("/chat", 200)}
+    assert {line["run_id"] for line in requests} == runs
+    assert any("Gatehouse listens" in line["message"] for line in lines)
+    assert "How long is record" not in log

@@ -20,6 +20,7 @@ def quoting() -> Quote:
 
 
 async def test_a_follow_up_is_searched_with_the_topic_of_the_turn_before(tmp_path: Path) -> None:
+    """U20."""
     knowledge = FixedKnowledge()
     house = House(services(tmp_path, knowledge=knowledge), quoting())
     await house.ask("How often must a firm reconcile client money?")
@@ -31,6 +32,7 @@ async def test_a_follow_up_is_searched_with_the_topic_of_the_turn_before(tmp_pat
 
 
 async def test_a_question_that_stands_alone_is_left_alone(tmp_path: Path) -> None:
+    """U20."""
     knowledge = FixedKnowledge()
     house = House(services(tmp_path, knowledge=knowledge), quoting())
     await house.ask("How often must a firm reconcile client money?")
@@ -48,6 +50,7 @@ async def test_the_first_turn_of_a_thread_asks_no_model_to_condense(tmp_path: Pa
 
 
 async def test_a_thread_read_again_has_the_same_numbers_quotes_and_links(tmp_path: Path) -> None:
+    """U07."""
     house = House(services(tmp_path), ScriptedModel())
     frames = [*await house.ask("first"), *await house.ask("second")]
     state = await house.history.state(ThreadRef("alice", "t1"))

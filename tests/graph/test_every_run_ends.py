@@ -14,7 +14,7 @@ from service.errors import KnowledgeBaseError, ModelUnavailable
 from service.graph.routing import max_model_calls
 from service.graph.state import Limits
 from service.knowledge.snapshots import Snapshots
-from service.model import ABSTAIN, Candidate, Delivery, Grade, Judgement, Passage, Scope, Source
+from service.model import ABSTAIN, Candidate, Delivery, Grade, Judgement, Passage, Scope, Source, Usage
 from tests.fakes import FixedKnowledge, ScriptedModel, cite_first, cut, passage, services, snapped
 from tests.running import House
 from tests.wire import Frame, assert_grammar, of
@@ -146,7 +146,7 @@ def test_every_run_ends_in_one_terminal_event_within_its_caps(
 def test_a_judge_that_always_says_no_ends_at_the_computed_bound(
     tmp_path: Path, rewrites: int, regens: int, mode: Literal["each", "batch"]
 ) -> None:
-    """The bound is tight: regenerate to the cap, then go off topic to the cap, over passages that are always new."""
+    """D06: the bound is tight: regenerate to the cap, then go off topic to the cap, over passages always new."""
     limits = Limits(top_n=3, grade_mode=mode, max_rewrites=rewrites, max_regen=regens)
     model = ScriptedModel(
         grounded=lambda count: Judgement("fail" if count < regens else "pass", "no"),
@@ -176,6 +176,57 @@ class NeverTheSame(FixedKnowledge):
         self.queries.append((query, scope))
         first = len(self.queries) * 100
         return [Candidate(snapped(passage(first + n), self._snapshots), 1.0) for n in range(3)][:limit]
+
+
+class Parrot(ScriptedModel):
+    """Rewrites a query into itself."""
+
+    async def rewrite(self, question: str, tried: str, seen: Sequence[Passage], usage: Usage) -> str:
+        await super().rewrite(question, tried, seen, usage)
+        return tried
+
+
+@pytest.mark.parametrize(
+    ("model", "passages"),
+    [
+        (ScriptedModel(grading=lambda _, __: Grade("fail", "no")), 8),
+        (ScriptedModel(), 0),
+        (Parrot(grading=lambda _, __: Grade("fail", "no")), 8),
+    ],
+    ids=["the grader always says no", "nothing is found", "the rewrite is the question again"],
+)
+async def test_D06_a_search_in_vain_ends_in_a_refusal_within_the_caps_and_the_thread_goes_on(
+    tmp_path: Path, model: ScriptedModel, passages: int
+) -> None:
+    limits = Limits(max_rewrites=2, handoff_text="Ask.")
+    knowledge = FixedKnowledge([passage(n) for n in range(1, passages + 1)])
+    house = House(services(tmp_path, knowledge=knowledge, limits=limits), model)
+    frames = await house.ask()
+    assert_grammar(frames)
+    assert (frames[-1]["type"], frames[-1]["status"], frames[-1]["rewrites"]) == ("done", "refused", 2)
+    assert len(model.calls) <= max_model_calls(limits)
+    model.grading = lambda _, __: Grade("pass")
+    knowledge.passages = FixedKnowledge([snapped(passage(90), Snapshots(tmp_path))]).passages
+    assert (await house.ask("And record 90?"))[-1]["status"] == "answered"
+
+
+@pytest.mark.parametrize("on_ungrounded", ["warn", "refuse"])
+async def test_U26_a_draft_that_cites_nothing_is_given_no_citation(
+    tmp_path: Path, on_ungrounded: Literal["warn", "refuse"]
+) -> None:
+    """However well a passage fits, only the writer cites."""
+    limits = Limits(max_regen=0, on_ungrounded=on_ungrounded, handoff_text="Ask.")
+    said = "Rule 1 says that a firm must keep record 1 for 1 years."
+    model = ScriptedModel(draft=lambda _, __: said)
+    frames = await House(services(tmp_path, limits=limits), model).ask()
+    assert frames[-1]["citations"] == []
+    assert frames[-1]["status"] == ("partial" if on_ungrounded == "warn" else "refused")
+    assert [(v["gate"], v["result"], v["reason"]) for v in of(frames, "verdict")][1] == (
+        "grounded",
+        "fail",
+        "no_citation",
+    )
+    assert model.count("judge_grounded") == 0
 
 
 async def test_a_store_that_is_down_ends_the_run_in_an_error(tmp_path: Path) -> None:

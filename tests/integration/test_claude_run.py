@@ -51,6 +51,7 @@ async def claude(messages_server: MessagesServer) -> AsyncIterator[Claude]:
 async def test_a_run_with_claude_is_answered_and_no_judge_is_heard_on_the_wire(
     tmp_path: Path, messages_server: MessagesServer, claude: Claude
 ) -> None:
+    """U16."""
     messages_server.respond = honest
     frames = await House(services(tmp_path), claude).ask()
     assert_grammar(frames)
@@ -80,6 +81,8 @@ async def test_the_record_holds_the_hash_of_every_prompt_the_web_querys_and_a_sk
 async def test_a_stopped_run_closes_the_model_stream_within_a_second(
     tmp_path: Path, messages_server: MessagesServer, claude: Claude
 ) -> None:
+    """U14, D03: nothing is billed for whom has left."""
+
     def slow(asked: Asked) -> Behaviour:
         if asked.schema is not None:
             return honest(asked)

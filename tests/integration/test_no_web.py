@@ -46,6 +46,7 @@ def sealed(tmp_path_factory: pytest.TempPathFactory) -> Sealed:
     ("mode", "status"), [("not-asked", "off"), ("switched-off", "forbidden"), ("forbidden", "forbidden")]
 )
 def test_not_one_socket_is_opened_over_all_questions(sealed: Sealed, mode: str, status: str) -> None:
+    """U03."""
     done = sealed(mode)
     assert done.returncode == 0, done.stderr[-2000:]
     said: dict[str, Any] = json.loads(done.stdout)

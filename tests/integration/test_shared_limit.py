@@ -103,6 +103,7 @@ def test_two_processes_share_one_limit(pair: tuple[Process, Process]) -> None:
 def test_a_redis_that_fails_fails_no_chat_and_is_back_within_ten_seconds(
     pair: tuple[Process, Process], redis_server: RedisServer, fault: str
 ) -> None:
+    """D11: killed, frozen and full."""
     mend = {"kill": redis_server.start, "freeze": redis_server.thaw, "fill": redis_server.empty}[fault]
     assert [process.answered("203.0.113.1", 3) for process in pair] == [3, 3]
     getattr(redis_server, fault)()
@@ -132,6 +133,7 @@ REPLIES = {
 
 @pytest.mark.parametrize(("reply", "hangs_up"), REPLIES.values(), ids=REPLIES)
 async def test_a_peer_that_is_no_working_redis_fails_no_chat(tmp_path: Path, reply: bytes, hangs_up: bool) -> None:
+    """D11: silent, loading, hanging up in mid-reply."""
     async with WrongPeer(reply, hangs_up=hangs_up) as peer:
         process = await asyncio.to_thread(Process, tmp_path / "one", peer.url)
         try:

@@ -95,6 +95,7 @@ async def test_links_that_leave_the_folder_are_not_followed(bench: Bench, tmp_pa
 
 
 async def test_ingesting_twice_changes_nothing(bench: Bench) -> None:
+    """U19."""
     bench.write("a.html", "<p>Pay it.</p>")
     await bench.ingest()
     held, calls = dict(bench.knowledge.held), len(bench.knowledge.calls)

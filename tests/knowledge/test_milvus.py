@@ -128,6 +128,7 @@ def test_the_store_is_reached_by_a_private_socket_only(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_one_store_serves_two_event_loops_one_after_the_other(path: str) -> None:
+    """D10: an event loop that is closed takes no client along."""
     assert asyncio.run(ingest_and_search(path, "first")) == ["first"]
     assert asyncio.run(ingest_and_search(path, "second")) == ["second"]
 
@@ -176,6 +177,7 @@ async def test_a_server_that_is_not_there_is_a_knowledge_base_error() -> None:
 
 @pytest.mark.slow
 async def test_a_server_that_hangs_is_a_knowledge_base_error() -> None:
+    """D10."""
     with socket.create_server(("127.0.0.1", 0)) as silent:
         port = silent.getsockname()[1]
         with pytest.raises(KnowledgeBaseError, match="Milvus"):

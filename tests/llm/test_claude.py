@@ -223,6 +223,7 @@ def _events(*payloads: str) -> Behaviour:
 async def test_a_stop_for_any_reason_but_the_end_is_an_answer_cut_after_its_text(
     server: MessagesServer, claude: Claude, stop_reason: str
 ) -> None:
+    """U15."""
     server.script(says(TEXT, stop_reason))
     text, cut = await written_until(claude, AnswerCut)
     assert text == TEXT

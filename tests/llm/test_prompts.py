@@ -71,6 +71,7 @@ def test_a_prompt_renders_every_part_once(name: str) -> None:
 
 @pytest.mark.parametrize("name", PARTS)
 def test_a_prompt_holds_nothing_that_a_model_could_cite(name: str) -> None:
+    """U11: no example in a prompt looks like a source."""
     prompt = Prompt.load(name)
     text = prompt.system + prompt.request.template
     assert not re.search(r"https?:|www\.|\.(com|org|gov|html)\b|@", text)
@@ -177,6 +178,7 @@ def test_ordinary_source_text_reaches_the_model_verbatim(text: str) -> None:
 
 
 def test_no_address_reaches_the_model() -> None:
+    """U11."""
     shown = fenced_sources([Source(1, passage("Text."), 0.5)], MARK) + fenced_passages([passage("Text.")], MARK)
     assert "secret-address" not in shown
 

@@ -44,6 +44,9 @@ DOUBTED = {
     "D15 refusal": "I cannot help",
     "D15 two objects": '{"relevant":"yes"}{"relevant":"no"}',
     "D15 blanks": " " * 200_000,
+    "U25 a score": "Score: 0 (out of 2)",
+    "U25 a score in an object": '{"relevant": "0 out of 2"}',
+    "U25 a score in prose": "I give it a 2: fully relevant.",
     "two alike": '{"relevant":"yes"} {"relevant":"yes"}',
     "one in a list": '[{"relevant": "yes"}]',
     "nested": '{"verdict": {"relevant": "yes"}}',
@@ -72,6 +75,7 @@ def test_one_plain_object_is_believed(text: str) -> None:
 
 @pytest.mark.parametrize("text", DOUBTED.values(), ids=DOUBTED.keys())
 def test_anything_else_is_doubted(text: str) -> None:
+    """D15, U25: no text is searched for a word or a number that would do."""
     with pytest.raises(Doubt) as doubt:
         grade(text)
     assert doubt.value.words.startswith("unparsable: ")

@@ -75,6 +75,7 @@ async def test_the_own_limit_holds_at_once_and_redis_is_back_by_itself(redis_ser
 
 @needs_redis
 async def test_a_frozen_redis_costs_one_short_wait_and_then_nothing(redis_server: RedisServer) -> None:
+    """D11."""
     async with opened(redis_server.url, limit=1000) as limiter:
         await limiter.take("alice")
         redis_server.freeze()

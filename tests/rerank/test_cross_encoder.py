@@ -90,6 +90,7 @@ async def test_each_text_has_the_score_it_has_alone_in_the_order_given(reranker:
 
 
 async def test_scores_are_a_sigmoid_even_of_great_logits(tmp_path: Path) -> None:
+    """U18."""
     import torch
 
     folder = write_model(tmp_path / "loud", logit_scale=100)
@@ -106,6 +107,7 @@ async def test_no_texts_get_no_scores(reranker: CrossEncoderReranker) -> None:
 
 
 async def test_a_single_text_gets_a_single_score(reranker: CrossEncoderReranker) -> None:
+    """U18: one passage."""
     assert len(await reranker.scores("money", ["client money"])) == 1
 
 

@@ -12,6 +12,7 @@ from tests.skills.writing import skill, skills, write_skill
 
 
 def test_one_broken_skill_disables_none_of_the_others(tmp_path: Path) -> None:
+    """U24."""
     for name in ("good", "fine"):
         write_skill(tmp_path, name)
     write_skill(tmp_path, "broken", yaml_text="sources: &a [*a]\n")

@@ -130,6 +130,7 @@ async def test_a_hostile_title_does_not_flood_the_list_of_sources(searching: Bui
 
 
 async def test_ten_times_the_same_result_is_fetched_once(searching: Build) -> None:
+    """D13: one address ten times."""
     world = searching()
     world.engine.script = [names(*["https://a.test/x", "https://A.test/x#part"] * 5)]
     world.net.site.pages["https://a.test/x"] = page("The toll for barges is nine crowns.")
@@ -138,6 +139,7 @@ async def test_ten_times_the_same_result_is_fetched_once(searching: Build) -> No
 
 
 async def test_of_three_hundred_results_the_first_five_are_fetched_three_at_once(searching: Build) -> None:
+    """D13: three hundred results."""
     world = searching()
     addresses = [f"https://a.test/{number}" for number in range(300)]
     under_way, most = 0, 0
@@ -212,6 +214,7 @@ async def test_an_empty_allowlist_sends_nothing(searching: Build) -> None:
 
 
 async def test_the_exact_query_is_told_before_it_leaves_and_nothing_else_leaves(searching: Build) -> None:
+    """U04."""
     world = searching()
     world.engine.script = [NOTHING_FOUND]
     question = "Our client Acme (account 12345678) asks for the toll of barges!"
@@ -263,6 +266,7 @@ async def test_the_same_query_is_not_sent_twice_in_a_run(searching: Build) -> No
     ],
 )
 async def test_blocked_and_empty_are_told_apart(searching: Build, answer: Answer, status: str) -> None:
+    """U01, U02, D13: blocked is `unavailable`, nothing found is `empty`."""
     world = searching()
     world.engine.script = [answer]
     findings = await world.ask(QUESTION)
@@ -274,6 +278,7 @@ async def test_blocked_and_empty_are_told_apart(searching: Build, answer: Answer
 
 @pytest.mark.parametrize("answer", [says_nothing, drips(b"HTTP/1.1 200 OK\r\n\r\n"), drips(b"")])
 async def test_an_engine_that_never_answers_is_left_within_the_budget(searching: Build, answer: Answer) -> None:
+    """D13: an engine that hangs."""
     world = searching(WebLimits(budget_s=1.5, try_s=1.0, pause_s=(0.0, 0.01)))
     world.engine.script = [answer]
     began = time.monotonic()
@@ -283,6 +288,7 @@ async def test_an_engine_that_never_answers_is_left_within_the_budget(searching:
 
 
 async def test_one_retry_mends_one_fault(searching: Build) -> None:
+    """U01: one retry, and no storm of them."""
     world = searching()
     world.engine.script = [responds("x", status=202), names("https://a.test/")]
     world.net.site.pages["https://a.test/"] = page("The toll for barges is nine crowns.")

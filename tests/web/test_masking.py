@@ -48,6 +48,7 @@ PRIVATE = [
 
 @pytest.mark.parametrize(("question", "gone"), PRIVATE)
 def test_what_is_private_leaves_neither_as_asked_nor_as_worded(question: str, gone: list[str]) -> None:
+    """U04."""
     masks = Masks()
     for text in (masks.mask(question), phrased(masks.mask(web_query(masks.mask(question))), None)):
         assert not [word for word in gone if word in text]

@@ -114,6 +114,7 @@ async def test_a_web_page_never_enters_the_index(world: Services, engine: Engine
 async def test_the_vector_answer_is_whole_however_the_search_went(
     world: Services, engine: Engine, net: Net, answer: Answer, status: str
 ) -> None:
+    """U01, D13: the answer goes on without the web."""
     engine.script = [answer]
     net.site.pages = {f"https://a.test/{n}": page("The toll for barges is nine crowns.") for n in range(300)}
     frames = await House(world, ScriptedModel()).ask(QUESTION, web_search=True)
@@ -195,6 +196,7 @@ async def test_the_query_is_made_of_the_standalone_question_alone(tmp_path: Path
 
 
 async def test_every_query_is_told_and_kept_in_the_turn(tmp_path: Path, on_the_web: ScriptedWeb) -> None:
+    """U04: the query is shown and kept."""
     model = ScriptedModel(grading=lambda *_: Grade("fail"))
     house = house_with(model, on_the_web, tmp_path)
     frames = await house.ask(web_search=True)
