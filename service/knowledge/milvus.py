@@ -3,9 +3,9 @@
 import asyncio
 import logging
 from collections import defaultdict
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from typing import Any, Protocol, Self
+from typing import Any, Protocol, Self, TypeVar
 
 import grpc
 import numpy as np
@@ -43,6 +43,10 @@ DENSE_ONLY = (
 
 logger = logging.getLogger(__name__)
 Row = dict[str, Any]
+T = TypeVar("T")
+
+NOT_LOADED = 101
+"""Milvus' code for a collection that is there and not in memory (`CollectionNotLoaded`)."""
 
 
 class Embeds(Protocol):
@@ -139,9 +143,19 @@ class MilvusKnowledge:
         vector = await self._embedder.embed([query])
         await self._flush_if_needed()
         async with _answering(self._timeout_s):
-            hits = await self._nearest(vector, terms_of(query), limit, within)
+            hits = await self._loaded(lambda: self._nearest(vector, terms_of(query), limit, within))
         candidates = [Candidate(passage_of(hit["entity"]), float(hit["distance"])) for hit in hits]
         return [candidate for candidate in candidates if scope.admits(candidate.passage)]
+
+    async def _loaded(self, ask: Callable[[], Awaitable[T]]) -> T:
+        """Ask, and once more where a server that was started again has not loaded the collection."""
+        try:
+            return await ask()
+        except MilvusException as error:
+            if error.code != NOT_LOADED:
+                raise
+        await self._client.load_collection(self._collection)
+        return await ask()
 
     async def _nearest(self, vector: NDArray[np.float32], terms: str, limit: int, within: str) -> list[Row]:
         if terms and self._can.bm25:
@@ -228,7 +242,7 @@ class MilvusKnowledge:
 
     async def count(self) -> int:
         async with _answering(self._timeout_s):
-            rows = await self._client.query(self._collection, output_fields=["count(*)"], consistency_level="Strong")
+            rows = await self._query(output_fields=["count(*)"])
         return int(rows[0]["count(*)"])
 
     async def state(self) -> ComponentState:
@@ -271,16 +285,19 @@ class MilvusKnowledge:
 
     async def _page(self, within: str, fields: list[str]) -> list[Row]:
         async with _answering(self._timeout_s):
-            found = await self._client.query(
-                self._collection,
+            return await self._query(
                 filter=within,
                 output_fields=fields,
                 limit=PAGE_ROWS,
                 iterator="True",  # the first rows by primary key, sorted
                 reduce_stop_for_best="True",
-                consistency_level="Strong",
             )
-        return list(found)
+
+    async def _query(self, **asked: Any) -> list[Row]:
+        async def once() -> list[Row]:
+            return list(await self._client.query(self._collection, consistency_level="Strong", **asked))
+
+        return await self._loaded(once)
 
 
 @asynccontextmanager

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -25,6 +26,7 @@ from service.knowledge.milvus_schema import Capability, has_bm25
 from service.knowledge.terms import stem, terms_of
 from service.model import Scope
 from tests.contracts.passages import WordEmbedder, passage
+from tests.deploy.processes import SharedMilvus
 
 EVERYTHING = Scope()
 
@@ -149,6 +151,34 @@ def test_two_event_loops_work_side_by_side(tmp_path: Path) -> None:
 
 
 # A served store, and one that does not answer
+
+
+@pytest.mark.slow
+async def test_D10_a_server_that_died_and_came_back_is_used_again_by_the_same_client(tmp_path: Path) -> None:
+    server = SharedMilvus(tmp_path)
+    await asyncio.to_thread(server.start)
+    knowledge = await MilvusKnowledge.open(server.url, embedder=WordEmbedder(), timeout_s=5)
+    try:
+        await knowledge.replace("rulebook", "/rules/1.html", [passage("money")])
+        await asyncio.to_thread(server.stop, signal.SIGKILL)
+        with pytest.raises(KnowledgeBaseError):
+            await knowledge.search("money", limit=5, scope=EVERYTHING)
+        await asyncio.to_thread(server.start)
+        assert await searched_again(knowledge) == ["money"]
+        assert await knowledge.count() == 1
+    finally:
+        await knowledge.close()
+        await asyncio.to_thread(server.stop)
+
+
+async def searched_again(knowledge: MilvusKnowledge) -> list[str]:
+    """gRPC waits between two attempts to connect."""
+    for _ in range(60):
+        try:
+            return [c.passage.text for c in await knowledge.search("money", limit=5, scope=EVERYTHING)]
+        except KnowledgeBaseError:
+            await asyncio.sleep(0.5)
+    raise AssertionError("the server was not used again")
 
 
 @pytest.mark.slow
