@@ -19,6 +19,7 @@ FOLDER = Path(__file__).parents[2] / "deploy" / "screenshots"
 MAX_BYTES = 150_000
 ANSWER_MS = 120_000
 ANSWERED = "What own funds must a category B firm hold at all times?"
+DOUBTFUL = "How long must a firm keep the record of a complaint?"
 REWORDED = "How soon must a firm report a significant cyber incident, and what must the report contain?"
 REFUSED = "What is the speed limit on the motorway?"
 DESKTOP = {"width": 1200, "height": 800}
@@ -37,8 +38,8 @@ class Picture:
 
 PICTURES = (
     Picture("light", ANSWERED, {"viewport": DESKTOP, "color_scheme": "light"}, "quote"),
-    Picture("dark", "How long must a firm keep the record of a complaint?", {"viewport": DESKTOP, "color_scheme": "dark"}, "quote"),
-    Picture("phone", "Within what time must a complaint be acknowledged?", {**PHONE, "color_scheme": "light"}),
+    Picture("dark", DOUBTFUL, {"viewport": DESKTOP, "color_scheme": "dark"}, "quote"),
+    Picture("phone", ANSWERED, {**PHONE, "color_scheme": "light"}),
     Picture("refusal", REFUSED, {"viewport": DESKTOP, "color_scheme": "light"}, "closest"),
     Picture("trace", REWORDED, {"viewport": DESKTOP, "color_scheme": "light"}, "why"),
 )
