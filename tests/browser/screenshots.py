@@ -19,6 +19,8 @@ FOLDER = Path(__file__).parents[2] / "deploy" / "screenshots"
 MAX_BYTES = 150_000
 ANSWER_MS = 120_000
 ANSWERED = "What own funds must a category B firm hold at all times?"
+DOUBTFUL = "How long must a firm keep the record of a complaint?"
+REWORDED = "How soon must a firm report a significant cyber incident, and what must the report contain?"
 REFUSED = "What is the speed limit on the motorway?"
 DESKTOP = {"width": 1200, "height": 800}
 PHONE = {"viewport": {"width": 390, "height": 844}, "is_mobile": True, "has_touch": True}
@@ -36,10 +38,10 @@ class Picture:
 
 PICTURES = (
     Picture("light", ANSWERED, {"viewport": DESKTOP, "color_scheme": "light"}, "quote"),
-    Picture("dark", ANSWERED, {"viewport": DESKTOP, "color_scheme": "dark"}, "quote"),
+    Picture("dark", DOUBTFUL, {"viewport": DESKTOP, "color_scheme": "dark"}, "quote"),
     Picture("phone", ANSWERED, {**PHONE, "color_scheme": "light"}),
     Picture("refusal", REFUSED, {"viewport": DESKTOP, "color_scheme": "light"}, "closest"),
-    Picture("trace", ANSWERED, {"viewport": DESKTOP, "color_scheme": "light"}, "why"),
+    Picture("trace", REWORDED, {"viewport": DESKTOP, "color_scheme": "light"}, "why"),
 )
 
 

@@ -15,7 +15,7 @@ from tests.integration.test_demo import QUESTION, Demo
 
 pytestmark = [pytest.mark.slow, pytest.mark.browser, needs_chromium]
 
-SLOW_MS = 90_000  # two models on a busy core
+SLOW_MS = 180_000  # two models on a busy core
 
 
 @pytest.fixture(scope="module")
