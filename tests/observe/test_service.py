@@ -2,6 +2,7 @@
 
 import signal
 from collections.abc import Iterator
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +51,12 @@ def ask(server: Serving, question: str) -> httpx.Response:
     )
 
 
+def said_at(log: str, words: str) -> datetime:
+    """When the line with these words was written."""
+    [line] = [line for line in log.splitlines() if words in line]
+    return datetime.fromisoformat(" ".join(line.split()[:2]).replace(",", "."))
+
+
 def traces_state(server: Serving) -> dict[str, Any]:
     named = httpx.get(f"{server.url}/readyz", timeout=10, trust_env=False).json()["dependencies"]
     state: dict[str, Any] = next(item for item in named if item["name"] == "traces")
@@ -64,7 +71,8 @@ def test_the_service_traces_its_runs_and_the_thumbs_on_them(tmp_path: Path, data
         given = httpx.post(f"{server.url}/runs/{run_id}/feedback", json=thumb, trust_env=False)
         assert given.status_code == 201, given.text
         wait_until(collector, 1)
-        assert server.stop() == 0
+        server.process.send_signal(signal.SIGTERM)
+        assert server.process.wait(60) == 0
     [trace] = collector.traces().values()
     assert assert_whole(trace).metadata("run_id") == run_id
     assert [(score["name"], score["value"]) for score in collector.scores] == [("thumbs", 1.0)]
@@ -83,7 +91,8 @@ def test_D08_a_hanging_collector_holds_up_neither_answers_nor_sigterm(
         state = traces_state(server)
         assert (state["ok"], state["detail"].split(": ")[1]) == (True, "0 sent, 9 waiting, 0 dropped")
         server.process.send_signal(signal.SIGTERM)
-        assert server.process.wait(15) == 0  # on a busy machine; Langfuse's own flush alone would take 18 s
+        assert server.process.wait(60) == 0  # the store and the weights take a busy machine a while to let go of
     log = server.log.read_text()
-    assert "traces: 10 were not sent" in log
+    # Langfuse's own flush would take 18 s here.
+    assert said_at(log, "traces: 10 were not sent") - said_at(log, "Finished server process") < timedelta(seconds=6)
     assert "Traceback" not in log
