@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from evals.trial.measures import Part
+from evals.trial.measure import Part
 
 SEED = 1
 RESAMPLES = 2000

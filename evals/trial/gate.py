@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from evals.trial.compare import Change, Comparison, compare
-from evals.trial.measures import Measure, all_measures
+from evals.trial.measure import Measure
+from evals.trial.measures import all_measures
 from evals.trial.trial import Row, Trial
 
 HERE = Path(__file__).parent.parent

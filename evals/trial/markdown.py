@@ -4,7 +4,8 @@ from collections.abc import Iterator, Mapping
 
 from evals.trial.compare import Change, Comparison, Flip
 from evals.trial.estimate import Estimate
-from evals.trial.measures import Measure, all_measures
+from evals.trial.measure import Measure
+from evals.trial.measures import all_measures
 from evals.trial.trial import Trial, time_json
 from evals.trial.worst import MEANING, lost_at, right_by_kind, worst_paragraph
 

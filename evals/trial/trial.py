@@ -5,7 +5,8 @@ from dataclasses import asdict, dataclass
 from typing import Any, Self
 
 from evals.trial.estimate import Estimate, estimate
-from evals.trial.measures import Measure, Part, all_measures
+from evals.trial.measure import Measure, Part
+from evals.trial.measures import all_measures
 from evals.trial.observed import Observed
 
 DIGITS = 6

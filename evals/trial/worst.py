@@ -5,7 +5,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from evals.trial.estimate import Estimate
-from evals.trial.measures import Measure, all_measures
+from evals.trial.measure import Measure
+from evals.trial.measures import all_measures
 from evals.trial.trial import Row, Trial
 
 FEWEST = 5

@@ -6,7 +6,8 @@ from typing import Any
 
 from evals.golden_set import Case
 from evals.seed import Expected
-from evals.trial.measures import Part, all_measures
+from evals.trial.measure import Part
+from evals.trial.measures import all_measures
 from evals.trial.observed import Observed
 from evals.trial.trial import Row, Trial
 from evals.trial.web import Egress
