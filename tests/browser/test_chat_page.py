@@ -89,7 +89,7 @@ async def test_a_pinned_switch_stays_on_in_its_thread_and_in_no_other(tmp_path: 
         await page.get_by_role("button", name="New thread").click()
         await expect(switch).not_to_be_checked()
         await chat.ask("Elsewhere?")
-        await page.locator("#threads a").last.click()
+        await page.locator("#threads a", has_text=QUESTION).click()
         await expect(chat.turns).to_have_count(2)
         await expect(switch).not_to_be_checked()
         await switch.check()
