@@ -98,7 +98,7 @@ def test_what_looks_like_a_secret_is_masked_in_messages_and_tracebacks(
     assert "[masked]" in text
     assert secret not in text
     assert repr(secret)[1:-1] not in text
-    assert secret.split()[-1] not in text
+    assert secret[-8:] not in text
 
 
 def test_ids_hashes_times_and_versions_are_no_secrets(stream: io.StringIO) -> None:
