@@ -98,7 +98,8 @@ def enrich(question: str, tried: str, seen: Sequence[Passage]) -> str:
     counts: Counter[str] = Counter()
     spelled: dict[str, str] = {}
     for passage in seen[:10]:
-        for word in set(words(passage.context)):
+        # Not a set: its order is another in each process, and of words that are as common the first few are taken.
+        for word in dict.fromkeys(words(passage.context)):
             if word not in STOP_WORDS and stem(word) not in known and not word[0].isdigit():
                 counts[stem(word)] += 1
                 spelled.setdefault(stem(word), word)

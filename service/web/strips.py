@@ -99,7 +99,8 @@ def likeliest(question: str, strips: Iterable[Passage], most: int) -> list[Passa
     words = [set(terms_of(strip.indexed_text).split()) for strip in unique]
     spread = Counter(word for of in words for word in of)
     asked = set(terms_of(question).split())
-    weights = [sum(1 / spread[word] + 0.2 for word in asked & of) for of in words]
+    # Sorted: a sum of floats depends on their order, and that of a set is another in each process.
+    weights = [sum(1 / spread[word] + 0.2 for word in sorted(asked & of)) for of in words]
     order = sorted(range(len(unique)), key=lambda index: -weights[index])
     return [unique[index] for index in order[:most]]
 
