@@ -158,6 +158,7 @@ def test_every_route_of_the_product_is_published(schema: dict[str, Any]) -> None
         ("/chat", "post"),
         ("/threads", "get"),
         ("/threads/{thread_id}", "get"),
+        ("/threads/{thread_id}/export", "get"),
         ("/threads/{thread_id}", "patch"),
         ("/threads/{thread_id}", "delete"),
         ("/threads/{thread_id}/export", "get"),
