@@ -109,7 +109,7 @@ function retry(old, inThread) {
 }
 
 function stop() {
-  if (!live) return;
+  if (!live || live.stopped) return;
   const { runId, controller } = live;
   live.stopped = true;
   showRunning();
@@ -195,7 +195,7 @@ function showRunning() {
   shown.hidden = false;
   if (focused) shown.focus();
   gone.hidden = true;
-  byId("stop").disabled = Boolean(live?.stopped);
+  byId("stop").setAttribute("aria-disabled", String(Boolean(live?.stopped))); // `disabled` would drop the focus
   byId("elsewhere").hidden = !live || live.thread === thread;
   byId("welcome").hidden = Boolean(thread.id || turns.childElementCount);
   showBar();
