@@ -92,6 +92,7 @@ async def open_gatehouse(settings: Settings, progress: Progress, site: Path | No
         history = History(graph, threads.checkpointer, threads.listing, threads.locks)
         metrics = open_metrics(stack)
         watching = await open_observers(settings, stack, audit, store.snapshots, [metrics.scores])
+        stack.push_async_callback(audit.write_held)  # before observers are waited for, and after the last run
         observers = [metrics, *watching]
         runs = Runs(
             graph,
