@@ -160,6 +160,7 @@ def test_every_route_of_the_product_is_published(schema: dict[str, Any]) -> None
         ("/threads/{thread_id}", "get"),
         ("/threads/{thread_id}", "patch"),
         ("/threads/{thread_id}", "delete"),
+        ("/threads/{thread_id}/export", "get"),
         ("/runs/{run_id}", "delete"),
         ("/runs/{run_id}", "get"),
         ("/runs/{run_id}/feedback", "post"),
