@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from service.knowledge.snapshots import Snapshots
@@ -13,7 +12,7 @@ from service.observe.masking import TraceMasks
 from service.observe.scorable import Mask, scorable_of
 from service.observe.scoring import NoScores, Scoring
 from service.ports import AuditSink, ScoreSink
-from service.sensitive import load_list
+from service.sensitive import load_names
 from service.settings import Settings
 
 if TYPE_CHECKING:
@@ -58,7 +57,7 @@ def mask_of(settings: Settings) -> Mask:
     """What takes out of a text what a trace does not show either."""
     if not settings.JUDGE_MASKED:
         return as_it_is
-    return TraceMasks(load_list(Path(settings.WEB_MASK_FILE))[0] if settings.WEB_MASK_FILE else []).mask
+    return TraceMasks(load_names(settings.WEB_MASK_FILE)).mask
 
 
 def as_it_is(text: str) -> str:

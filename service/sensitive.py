@@ -42,6 +42,11 @@ def load_list(path: Path) -> tuple[list[re.Pattern[str]], str]:
     return patterns_of(_lines(data, path.name), path.name), hashlib.sha256(data).hexdigest()
 
 
+def load_names(file: str) -> list[re.Pattern[str]]:
+    """The patterns of WEB_MASK_FILE; none where it is not set. Raises `OperatorError` that names the line."""
+    return load_list(Path(file))[0] if file else []
+
+
 def _read(path: Path) -> bytes:
     try:
         with path.open("rb") as file:

@@ -2,12 +2,11 @@
 
 import asyncio
 from contextlib import AsyncExitStack
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from service.observe.masking import TraceMasks
 from service.observe.null import NoTraces
-from service.sensitive import load_list
+from service.sensitive import load_names
 from service.settings import Settings
 
 if TYPE_CHECKING:
@@ -31,13 +30,12 @@ async def open_traces(settings: Settings, stack: AsyncExitStack) -> "LangfuseTra
 def connect(settings: Settings) -> "LangfuseTraces":
     from service.observe.langfuse import LangfuseTraces  # a second of loading, where it is wanted only
 
-    names = load_list(Path(settings.WEB_MASK_FILE))[0] if settings.WEB_MASK_FILE else []
     secret_key = settings.LANGFUSE_SECRET_KEY.get_secret_value()
     return LangfuseTraces(
         settings.LANGFUSE_HOST,
         settings.LANGFUSE_PUBLIC_KEY,
         secret_key,
-        TraceMasks(names, key=secret_key.encode()),
+        TraceMasks(load_names(settings.WEB_MASK_FILE), key=secret_key.encode()),
         content=settings.TRACE_CONTENT,
         sample_rate=settings.TRACE_SAMPLE_RATE,
     )

@@ -27,6 +27,7 @@ from service.models import choose_model, load_the_reranker, load_the_scorer, ope
 from service.observe.metrics import Metrics
 from service.observing import feedback_observers, open_observers, states_of
 from service.ports import AnswerModel, AuditSink, RateLimiter, RunObserver
+from service.record import InstallationRecord
 from service.sample import SAMPLE
 from service.serve import listen_url
 from service.settings import Settings
@@ -81,17 +82,15 @@ async def open_gatehouse(settings: Settings, progress: Progress, site: Path | No
         make_data_dir(settings.DATA_DIR)
         threads = await open_threads(settings, stack)  # first: what is wrong with it is said before the slow loading
         store = await stack.enter_async_context(open_store(settings, progress))
-        reranker = await timed("loading the reranker", progress, lambda: load_the_reranker(settings))
-        scorer = await asyncio.to_thread(load_the_scorer, settings, reranker)
-        web = open_web(settings, scorer, store.snapshots, stack)
-        services = Services(store.knowledge, reranker, scorer, web, store.snapshots, limits_of(settings))
+        services = await open_services(settings, store, progress, stack)
         audit = await open_audit(settings, stack)
-        quote = Quote(scorer)
+        quote = Quote(services.support)
         model_for_run = await choose_model(settings, quote, stack)
         graph = build_graph(threads.checkpointer)
         history = History(graph, threads.checkpointer, threads.listing, threads.locks)
         metrics = open_metrics(stack)
         watching = await open_observers(settings, stack, audit, store.snapshots, [metrics.scores])
+        stack.push_async_callback(audit.write_held)  # before observers are waited for, and after the last run
         observers = [metrics, *watching]
         runs = Runs(
             graph,
@@ -99,15 +98,7 @@ async def open_gatehouse(settings: Settings, progress: Progress, site: Path | No
             services,
             model_for_run,
             audit=audit,
-            installation=installation_of(
-                settings,
-                services.limits,
-                store.embedder.identity,
-                reranker,
-                scorer,
-                web=web,
-                thresholds=quote.thresholds,
-            ),
+            installation=installed(settings, store, services, quote),
             observers=observers,
             stops=threads.stops,
             deadline_s=settings.RUN_DEADLINE_S,
@@ -116,11 +107,31 @@ async def open_gatehouse(settings: Settings, progress: Progress, site: Path | No
         )
         stack.push_async_callback(runs.close)
         limiter = await open_limiter(settings, stack)
-        watch(metrics, runs, observers, store.embedder, (reranker, scorer), limiter)
+        watch(metrics, runs, observers, store.embedder, (services.reranker, services.support), limiter)
         parts = Parts(store, services, runs, history, audit, model_for_run, skills, limiter, observers, metrics)
         api = api_state_of(settings, parts, site or sample_site(store.registry))
-        warn_at_start([reranker.state(), model_for_run().state()])
+        warn_at_start([services.reranker.state(), model_for_run().state()])
         yield Gatehouse(store, services, runs, history, api)
+
+
+async def open_services(settings: Settings, store: Store, progress: Progress, stack: AsyncExitStack) -> Services:
+    """What all runs share: the rerankers and the web, beside the store. Raises `OperatorError`."""
+    reranker = await timed("loading the reranker", progress, lambda: load_the_reranker(settings))
+    scorer = await asyncio.to_thread(load_the_scorer, settings, reranker)
+    web = open_web(settings, scorer, store.snapshots, stack)
+    return Services(store.knowledge, reranker, scorer, web, store.snapshots, limits_of(settings))
+
+
+def installed(settings: Settings, store: Store, services: Services, quote: Quote) -> InstallationRecord:
+    return installation_of(
+        settings,
+        services.limits,
+        store.embedder.identity,
+        services.reranker,
+        services.support,
+        web=services.web,
+        thresholds=quote.thresholds,
+    )
 
 
 def sample_site(registry: SourceRegistry) -> Path | None:

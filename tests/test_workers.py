@@ -14,6 +14,7 @@ from service import serve, workers
 from service.audit import log
 from service.errors import OperatorError
 from service.graph import runs
+from service.observe import langfuse, scoring
 from service.settings import Settings
 from service.workers import Workers, listen
 
@@ -118,6 +119,8 @@ def test_a_stop_of_every_part_of_the_service_together_takes_less_than_15_s() -> 
     assert runs.ENDING_S + log.WRITE_S < runs.CLOSING_S
     worker_s = runs.CLOSING_S + serve.GRACE_S + serve.LAST_S
     assert log.CLOSE_S < serve.LAST_S
+    # The audit log is closed after them, and an end that takes longer is cut off.
+    assert scoring.DRAIN_S + scoring.LEAVE_S + langfuse.CLOSING_S < serve.LAST_S
     assert worker_s < workers.STOPPING_S < 15
 
 

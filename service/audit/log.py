@@ -170,15 +170,18 @@ class AuditLog:
             self._try_again_soon(0)
         return ComponentState("audit", not trouble, trouble or f"writing to {self._folder.name}/")
 
-    async def close(self) -> None:
+    async def write_held(self) -> None:
         """Write what is held, as far as it can be. What cannot goes to the process's log in full: it is not lost."""
-        if self._again is not None:
-            self._again.cancel()
         with suppress(TimeoutError):
             async with asyncio.timeout(CLOSE_S):
                 await self._in_thread(self._recover)
-        for kind, body in self._held:
+        for kind, body in list(self._held):  # a copy: where the time was up, the thread may go on taking from it
             logger.critical("audit record not written kind=%s body=%s", kind, dumped(body))
+
+    async def close(self) -> None:
+        if self._again is not None:
+            self._again.cancel()
+        await self.write_held()
         self._thread.shutdown(wait=False)
         self._underway.close()
 
@@ -213,6 +216,9 @@ class AuditLog:
                 self._held.popleft()
             self._reserve.make()
         except (OSError, AuditDamaged, sqlite3.Error) as error:
+            self._fail(error)
+        except Exception as error:  # a bug: no one awaits this, and what is held must still be told of at the end
+            logger.exception("audit log not recovered")
             self._fail(error)
         else:
             self._trouble = WAITING if self._held else ""

@@ -5,10 +5,10 @@ from collections.abc import AsyncIterator
 from dataclasses import InitVar, dataclass, field
 
 from service.errors import GatehouseError
-from service.graph.events import Done, Stage, Terminal, Told
+from service.graph.events import Done, Stage, Started, Terminal, Told
 from service.graph.state import Deps, Services
 from service.graph.transcript import Transcript
-from service.model import Delivery
+from service.model import Delivery, warnings_of
 from service.ports import AnswerModel
 from service.record import RunRecord, StoppedBy
 from service.skills.skill import NO_SKILL, Skill
@@ -57,6 +57,19 @@ class Run:
         self.told.put_nowait(told)
         if isinstance(told.event, Stage) and (told.event.node, told.event.state) == ("finalize", "end"):
             self.storing = True
+
+    def started(self) -> Started:
+        """The first event: what was asked for, and what is to answer."""
+        request, model, reranker = self.request, self.deps.model, self.deps.services.reranker
+        return Started(
+            request.ref.thread_id,
+            model.name,
+            reranker.name,
+            request.web_search,
+            self.deps.delivery,
+            self.transcript.not_yet_told(warnings_of([model.state(), reranker.state()])),
+            request.skill,
+        )
 
     async def events(self) -> AsyncIterator[Told]:
         """Yield each event as it happens; the terminal event is the last."""

@@ -14,7 +14,7 @@ from langchain_core.runnables import RunnableConfig
 from service.errors import AuditUnavailable, GatehouseError, NotFound, Overloaded, ThreadBusy, TooManyRuns
 from service.graph.build import Graph
 from service.graph.endings import INTERNAL, LOST, STOPS, UNRECORDED, as_failed, failure_of
-from service.graph.events import Done, Failed, Started, Terminal
+from service.graph.events import Done, Failed, Terminal
 from service.graph.history import History, config_of
 from service.graph.record import ending_of, record_of
 from service.graph.routing import recursion_limit
@@ -22,7 +22,7 @@ from service.graph.run import Request, Run
 from service.graph.state import Services, request_state
 from service.graph.stops import NoReplicas
 from service.logs import RUN_ID
-from service.model import Turn, warnings_of
+from service.model import Turn
 from service.ports import AnswerModel, AuditSink, RunObserver, RunStops
 from service.record import InstallationRecord
 from service.threads import ThreadRef, new_run_id
@@ -83,14 +83,14 @@ class Runs:
         self._audit.check()
         asked_at = datetime.now(UTC).isoformat(timespec="seconds")
         run = Run(new_run_id(), request, asked_at, self._services, self._model_for_run())
+        run.transcript.tell(run.started())  # before the lock is taken: whatever breaks here locks no thread for good
         self._take(request.ref)
         RUN_ID.set(run.run_id)  # for the log, in whatever the run does from here on
         self._active[run.run_id] = run
-        run.transcript.tell(self._started(run))
         # Two tasks: a stop cancels the work, and the run's end (its record, its lock, its last event) is never cut off.
         run.work = asyncio.create_task(self._answer(run), name=f"{run.run_id} work")
         run.task = asyncio.create_task(self._drive(run), name=run.run_id)
-        run.task.add_done_callback(lambda _: self._end(run, INTERNAL))
+        run.task.add_done_callback(lambda _: self._end(run, run.terminal or INTERNAL))
         return run
 
     def _leave_room(self, client: str) -> None:
@@ -147,8 +147,10 @@ class Runs:
             await self._take_everywhere(ref)
             yield
         finally:
-            await self._locks.release(ref.key)
-            self._busy.discard(ref.key)
+            try:
+                await self._locks.release(ref.key)
+            finally:
+                self._busy.discard(ref.key)
 
     def _take(self, ref: ThreadRef) -> None:
         if ref.key in self._busy:
@@ -285,16 +287,3 @@ class Runs:
         values = request_state(request.question, request.web_search)
         final = await self._graph.ainvoke(values, config, context=deps, durability="exit")
         return await self._listed(run, final["turns"])
-
-    def _started(self, run: Run) -> Started:
-        request, model = run.request, run.deps.model
-        states = [model.state(), self._services.reranker.state()]
-        return Started(
-            request.ref.thread_id,
-            model.name,
-            self._services.reranker.name,
-            request.web_search,
-            run.deps.delivery,
-            run.transcript.not_yet_told(warnings_of(states)),
-            request.skill,
-        )

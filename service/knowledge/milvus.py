@@ -1,19 +1,18 @@
 """The knowledge base on Milvus: Milvus Lite in this process for a path, a server for a URL. One adapter over both."""
 
 import asyncio
-import logging
 from collections import defaultdict
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack
 from typing import Any, Protocol, Self, TypeVar
 
-import grpc
 import numpy as np
 from numpy.typing import NDArray
 from pymilvus import AnnSearchRequest, AsyncMilvusClient, MilvusException, RRFRanker
 
 from service.errors import IngestError, KnowledgeBaseError
 from service.knowledge.lite_store import LiteStore
+from service.knowledge.milvus_answers import answering
 from service.knowledge.milvus_rows import (
     STORED_FIELDS,
     document_key,
@@ -26,7 +25,7 @@ from service.knowledge.milvus_rows import (
     scope_filter,
     whole_version,
 )
-from service.knowledge.milvus_schema import GRPC_OPTIONS, LOAD_TIMEOUT_S, Capability, prepare_collection
+from service.knowledge.milvus_schema import GRPC_OPTIONS, LOAD_TIMEOUT_S, Capability, dense_params, prepare_collection
 from service.knowledge.terms import terms_of
 from service.model import Candidate, ComponentState, Passage, Scope
 
@@ -41,7 +40,6 @@ DENSE_ONLY = (
     "This Milvus server has no BM25 function (it came with 2.5): passages are found by meaning, not by their words."
 )
 
-logger = logging.getLogger(__name__)
 Row = dict[str, Any]
 T = TypeVar("T")
 
@@ -106,7 +104,7 @@ class MilvusKnowledge:
                 store = await asyncio.to_thread(LiteStore.start, uri)
                 opened.push_async_callback(asyncio.to_thread, store.stop)
                 address = store.address
-            async with _answering(LOAD_TIMEOUT_S):
+            async with answering(LOAD_TIMEOUT_S):
                 can = await asyncio.to_thread(
                     prepare_collection,
                     address,
@@ -128,7 +126,7 @@ class MilvusKnowledge:
     async def _warm_up(self) -> None:
         """Connect, since first calls made at once would each open a connection of their own, and read the indexes."""
         anywhere = np.full((1, self._embedder.dim), self._embedder.dim**-0.5, dtype=np.float32)
-        async with _answering(LOAD_TIMEOUT_S):
+        async with answering(LOAD_TIMEOUT_S):
             await self._nearest(anywhere, "rule", 1, "")
 
     async def close(self) -> None:
@@ -142,7 +140,7 @@ class MilvusKnowledge:
         query = query.encode(errors="replace").decode()
         vector = await self._embedder.embed([query])
         await self._flush_if_needed()
-        async with _answering(self._timeout_s):
+        async with answering(self._timeout_s):
             hits = await self._loaded(lambda: self._nearest(vector, terms_of(query), limit, within))
         candidates = [Candidate(passage_of(hit["entity"]), float(hit["distance"])) for hit in hits]
         return [candidate for candidate in candidates if scope.admits(candidate.passage)]
@@ -164,7 +162,7 @@ class MilvusKnowledge:
 
     async def _hybrid(self, vector: NDArray[np.float32], terms: str, limit: int, within: str) -> list[Row]:
         requests = [
-            AnnSearchRequest(vector.tolist(), "dense", _dense_params(limit), limit, expr=within),
+            AnnSearchRequest(vector.tolist(), "dense", dense_params(limit), limit, expr=within),
             AnnSearchRequest([terms], "sparse", {"metric_type": "BM25"}, limit, expr=within),
         ]
         found = await self._client.hybrid_search(
@@ -184,7 +182,7 @@ class MilvusKnowledge:
             filter=within,
             limit=limit,
             anns_field="dense",
-            search_params=_dense_params(limit),
+            search_params=dense_params(limit),
             output_fields=STORED_FIELDS,
             consistency_level="Strong",
         )
@@ -220,7 +218,7 @@ class MilvusKnowledge:
         async with self._writing:
             for batch in requests_of(rows):
                 self._unflushed_rows += len(batch)
-                async with _answering(WRITE_TIMEOUT_S):
+                async with answering(WRITE_TIMEOUT_S):
                     await self._client.upsert(self._collection, batch)
             await self._delete_all_but(source, address, {passage.passage_id for passage in passages})
 
@@ -232,7 +230,7 @@ class MilvusKnowledge:
         """
         if not self._can.needs_flush or self._unflushed_rows < UNFLUSHED_ROWS or self._writing.locked():
             return
-        async with self._writing, _answering(LOAD_TIMEOUT_S):
+        async with self._writing, answering(LOAD_TIMEOUT_S):
             await self._client.flush(self._collection)
             self._unflushed_rows = 0
 
@@ -241,7 +239,7 @@ class MilvusKnowledge:
             await self._delete_all_but(source, address, set())
 
     async def count(self) -> int:
-        async with _answering(self._timeout_s):
+        async with answering(self._timeout_s):
             rows = await self._query(output_fields=["count(*)"])
         return int(rows[0]["count(*)"])
 
@@ -267,7 +265,7 @@ class MilvusKnowledge:
         mine = f"document == {literal(document_key(source, address))}"
         stale = [row["passage_id"] async for row in self._rows(mine, ["passage_id"]) if row["passage_id"] not in keep]
         for start in range(0, len(stale), DELETE_IDS):
-            async with _answering(WRITE_TIMEOUT_S):
+            async with answering(WRITE_TIMEOUT_S):
                 await self._client.delete(
                     self._collection, filter=one_of("passage_id", stale[start : start + DELETE_IDS])
                 )
@@ -284,7 +282,7 @@ class MilvusKnowledge:
             last = page[-1]["passage_id"]
 
     async def _page(self, within: str, fields: list[str]) -> list[Row]:
-        async with _answering(self._timeout_s):
+        async with answering(self._timeout_s):
             return await self._query(
                 filter=within,
                 output_fields=fields,
@@ -298,26 +296,3 @@ class MilvusKnowledge:
             return list(await self._client.query(self._collection, consistency_level="Strong", **asked))
 
         return await self._loaded(once)
-
-
-@asynccontextmanager
-async def _answering(timeout_s: float) -> AsyncIterator[None]:
-    """Turn every way in which Milvus does not answer into `KnowledgeBaseError`."""
-    try:
-        async with asyncio.timeout(timeout_s):
-            yield
-    except TimeoutError as error:
-        raise KnowledgeBaseError(f"Milvus did not answer within {timeout_s:g} s.") from error
-    except asyncio.CancelledError as error:
-        task = asyncio.current_task()
-        if task is None or task.cancelling():
-            raise
-        # gRPC cancels the calls of a connection that is closed: that is no one's wish to stop this task.
-        raise KnowledgeBaseError("The connection to Milvus was closed.") from error
-    except (MilvusException, grpc.RpcError, grpc.aio.UsageError) as error:
-        logger.warning("Milvus failed: %s: %s", type(error).__name__, str(error) or "(no message)")
-        raise KnowledgeBaseError("Milvus does not answer, or refused the request.") from error
-
-
-def _dense_params(limit: int) -> Row:
-    return {"metric_type": "COSINE", "params": {"ef": max(2 * limit, 64)}}

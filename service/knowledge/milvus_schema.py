@@ -120,3 +120,8 @@ def _check_record(described: dict[str, Any], collection: str, expected: dict[str
         f"EMBEDDING_MODEL is now {expected['embedding']}: the vectors of the two cannot be compared. Set "
         f"EMBEDDING_MODEL back to go on with what is there. {START_ANEW}"
     )
+
+
+def dense_params(limit: int) -> dict[str, Any]:
+    """How HNSW is walked for `limit` passages: its beam (`ef`) is never narrower than what is asked for."""
+    return {"metric_type": "COSINE", "params": {"ef": max(2 * limit, 64)}}

@@ -40,7 +40,8 @@ Attributes = dict[str, str | bool | list[str]]
 TRACES_PATH = "/api/public/otel/v1/traces"
 SCORES_PATH = "/api/public/scores"
 TRACER = "langfuse-sdk"  # Langfuse tells its own spans from others' by this name
-CLOSING_S = 2.0
+CLOSING_S = 1.0
+"""Together with the scores' last seconds within `LAST_S` of the server: the audit log is closed after both."""
 THUMBS = {"up": 1.0, "down": 0.0}
 
 

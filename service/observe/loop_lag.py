@@ -27,7 +27,8 @@ class LoopLag:
             await asyncio.wait([self._task])
 
     def worst(self) -> float:
-        return max((late for _, late in self._late), default=0.0)
+        # A copy: METRICS_PORT is read in a thread of its own, and a deque that grows meanwhile cannot be walked.
+        return max((late for _, late in self._late.copy()), default=0.0)
 
     async def _measure(self) -> None:
         while True:

@@ -10,8 +10,9 @@ import logging
 import threading
 import time
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 from typing import Any, Protocol, TypeVar
 
 from service.errors import AuditUnavailable
@@ -22,8 +23,8 @@ from service.record import FeedbackRecord, MissingScore, RunRecord, ScoreItem, S
 
 logger = logging.getLogger(__name__)
 
-DRAIN_S = 2.0
-LEAVE_S = 1.0
+DRAIN_S = 1.0
+LEAVE_S = 0.5
 """After the drain: how long a job that was cancelled may take to end."""
 LOOP_S = 10.0
 """Longest wait for the service's own loop, which writes the audit log."""
@@ -170,17 +171,24 @@ class Scoring(Thumbs):
             await asyncio.to_thread(self._thread.join, LEAVE_S)
 
     def _give_up(self) -> None:
-        left = self.waiting
-        while not self._queue.empty():
-            self._queue.get()
+        given_up = self._drained()
         self._queue.put(None)
-        job, under_way = self._job, 0
-        if job is not None:
+        if (job := self._job) is not None:
             loop, task = job
-            under_way = 1
-            loop.call_soon_threadsafe(task.cancel)
-        self.dropped += max(left - 1, 0) + under_way
-        logger.warning("answers not scored at the end of the service: %d", max(left - 1, 0) + under_way)
+            given_up += 1
+            with suppress(RuntimeError):  # its loop was closed meanwhile
+                loop.call_soon_threadsafe(task.cancel)
+        self.dropped += given_up
+        logger.warning("answers not scored at the end of the service: %d", given_up)
+
+    def _drained(self) -> int:
+        """How many answers waited. The worker takes from the same queue: nothing is waited for here."""
+        count = 0
+        while True:
+            try:
+                count += self._queue.get_nowait() is not None
+            except Empty:
+                return count
 
     def _work(self) -> None:
         try:

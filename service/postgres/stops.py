@@ -85,6 +85,8 @@ class NotifiedStops:
                 logger.warning("stops of other replicas are not heard: %s", type(error).__name__)
             except ThreadsUnavailable:
                 logger.warning("a replica that asked for a stop was not answered: the database is away")
+            except Exception:  # a fault of one notice must not end the hearing of all that follow
+                logger.exception("stops of other replicas are not heard")
             finally:
                 self._hears.clear()
             await asyncio.sleep(AGAIN_S)

@@ -70,7 +70,7 @@ async def test_each_ending_leaves_exactly_one_record(tmp_path: Path, audit: Audi
     assert record["run_id"] == frames[0]["run_id"]
     assert (record["ending"]["outcome"], record["ending"]["code"]) == (outcome, code)
     assert (record["client"], record["thread_id"], record["question"]) == ("alice", "t1", "How long?")
-    assert (record["complete"], record["answer"]) == (outcome != "error", frames[-1].get("answer", record["answer"]))
+    assert (record["complete"], record["answer"]) == (outcome != "error", frames[-1].get("answer", cited(frames)))
 
 
 async def test_the_record_is_on_disk_before_the_last_event(tmp_path: Path, audit: AuditLog) -> None:

@@ -5,6 +5,7 @@ import errno
 import logging
 import os
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -318,3 +319,32 @@ async def test_a_record_that_is_held_when_the_trouble_is_over_still_refuses_runs
             log.check()
         log._held.clear()
         log.check()
+
+
+async def test_what_is_held_when_the_disk_is_away_at_the_end_is_told_whole_in_the_process_log(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Also where a bug keeps it from being written."""
+    async with audit_log(tmp_path) as log:
+        await log.append("run", run("before"))
+        log.hold("run", run("held 1"))
+        log.hold("run", run("held 2", question="how long?"))
+        for fault in (OSError(errno.EIO, "Input/output error"), TypeError("a bug")):
+            monkeypatch.setattr(Writer, "settle", failing(fault))
+            caplog.clear()
+            await log.write_held()
+            told = [record.getMessage() for record in caplog.records if record.levelno == logging.CRITICAL]
+            assert [next(run_id for run_id in ("held 1", "held 2") if run_id in line) for line in told] == [
+                "held 1",
+                "held 2",
+            ]
+            assert "how long?" in told[1]
+        monkeypatch.undo()
+    assert [body["run_id"] for body in bodies(tmp_path)] == ["before", "held 1", "held 2"]
+
+
+def failing(fault: Exception) -> Callable[[Writer], None]:
+    def settle(_: Writer) -> None:
+        raise fault
+
+    return settle

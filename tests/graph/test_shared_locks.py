@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from service.errors import AuditUnavailable, ThreadBusy, ThreadsUnavailable, TooManyRuns
-from service.graph.events import Terminal
+from service.graph.events import Done, Terminal
 from service.graph.run import Request
+from service.model import ComponentState
 from service.threads import ThreadRef
 from tests.audit.logs import audit_log, bodies
 from tests.fakes import ScriptedModel, services
@@ -107,3 +108,37 @@ async def test_the_shared_lock_is_asked_for_last_of_all(tmp_path: Path) -> None:
         assert not house.runs.busy(THREAD)
     await asyncio.sleep(0)
     assert locks.asked == []
+
+
+def broken(_: str) -> None:
+    raise RuntimeError("a fault that the locks did not foresee")
+
+
+async def test_a_lock_that_breaks_as_it_is_let_go_of_changes_neither_the_answer_nor_the_next_turn(
+    tmp_path: Path,
+) -> None:
+    async with audit_log(tmp_path / "audit") as audit:
+        locks = SharedLocks(on_release=lambda name: broken(name) if name == THREAD.key else None)
+        house = House(services(tmp_path), ScriptedModel(), locks=locks, audit=audit)
+        run = house.runs.start(Request(THREAD, "amber"))
+        told = [told async for told in run.events()]
+        assert isinstance(told[-1].event, Done), "the reader is told what the record says"
+        with pytest.raises(RuntimeError):
+            async with house.runs.holding(THREAD):
+                pass
+        assert not house.runs.busy(THREAD)
+        assert [body["ending"]["outcome"] for body in bodies(tmp_path / "audit")] == ["answered"]
+
+
+class Stateless(ScriptedModel):
+    def state(self) -> ComponentState:
+        raise RuntimeError("a fault of the model's adapter")
+
+
+async def test_a_run_that_breaks_as_it_begins_leaves_its_thread_free(tmp_path: Path) -> None:
+    models = iter([Stateless(), ScriptedModel()])
+    house = House(services(tmp_path), lambda: next(models))
+    with pytest.raises(RuntimeError):
+        house.runs.start(Request(THREAD, "amber"))
+    assert (house.runs.running, house.runs.busy(THREAD)) == (0, False)
+    assert (await house.ask("amber"))[-1]["type"] == "done"

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from queue import Empty, SimpleQueue
 from typing import Any, Literal
 
 import pytest
@@ -180,7 +181,7 @@ def saying(text: str) -> ScriptedModel:
 
 async def test_what_is_under_way_at_the_end_has_its_drain_and_is_recorded(tmp_path: Path) -> None:
     scorer = FixedScorer(delay_s=0.3)
-    async with scored(tmp_path, scorer) as home:
+    async with scored(tmp_path, scorer, drain_s=20) as home:
         await home.house.ask()
         await home.house.ask(thread="t2")
     assert (home.scoring.scored, home.scoring.dropped, scorer.closed) == (2, 0, True)
@@ -208,6 +209,24 @@ async def test_a_judge_that_blocks_its_thread_is_left_behind_and_does_not_hold_t
         Blocking.release.set()
         await asyncio.to_thread(home.scoring._thread.join, 10)
     assert home.recorded() == []
+
+
+class Emptied(SimpleQueue[Any]):
+    """A queue whose last entry the worker takes just after it was seen to be there."""
+
+    def empty(self) -> bool:
+        return False
+
+    def get_nowait(self) -> Any:
+        raise Empty
+
+
+async def test_the_end_does_not_wait_for_an_answer_that_the_worker_takes_at_that_moment(tmp_path: Path) -> None:
+    async with scored(tmp_path, FixedScorer()) as home:
+        await asyncio.wait_for(home.scoring.close(), 20)
+        home.scoring._queue = Emptied()
+        await asyncio.wait_for(asyncio.to_thread(home.scoring._give_up), 20)
+        assert home.scoring.dropped == 0
 
 
 async def test_a_run_that_ends_after_the_scores_were_closed_is_counted_as_dropped(tmp_path: Path) -> None:

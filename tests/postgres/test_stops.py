@@ -10,7 +10,7 @@ import pytest
 from service.errors import NotFound, Overloaded, ThreadsUnavailable
 from service.graph.run import Request
 from service.postgres import stops
-from service.postgres.stops import read
+from service.postgres.stops import NotifiedStops, read
 from service.thread_store import open_postgres
 from service.threads import ThreadRef, new_run_id
 from tests.api.guarded import ALICE, BOB, KEYS, access, bearer
@@ -91,6 +91,31 @@ async def test_a_replica_that_cannot_hear_the_answer_says_so_and_closes_in_time(
                 await asked.ask(new_run_id(), "alice")
         finally:
             postgres.signal(signal.SIGCONT)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("brief")
+async def test_a_stop_that_breaks_does_not_end_the_hearing_of_the_next(database: str) -> None:
+    faults = [RuntimeError("a fault of ours")]
+
+    def stop(_run_id: str, _client: str) -> bool:
+        if faults:
+            raise faults.pop()
+        return True
+
+    async with AsyncExitStack() as stack:
+        asked = await open_stops(database, stack)
+        asked.obey(stop)
+        await eventually(asked._hears.is_set, 10)
+        assert not await asked.ask(new_run_id(), "alice")
+        await eventually(asked._hears.is_set, 10)
+        assert await asked.ask(new_run_id(), "alice")
+
+
+async def open_stops(database: str, stack: AsyncExitStack) -> NotifiedStops:
+    asked = (await open_postgres(database, stack)).stops
+    assert isinstance(asked, NotifiedStops)
+    return asked
 
 
 @pytest.mark.slow
