@@ -38,11 +38,11 @@ NOTES = (
     "candidates for 2 and 4, which keep five at most, and 40 for Gatehouse.",
 )
 SCRIPTED_NOTE = (
-    "The scripted model knows the labels, and “right” is read off the same labels: without errors, a design that asks "
-    "whether the draft answers shows nothing wrong by construction. Its judgements are wrong for the share given, drawn "
-    "from the seed; its writer has faults of its own that are the same for all (`scripted.Faults`). Cost is of its "
-    "tokens at the prices of `service/llm/pricing.py`, seconds are modelled from them (`clock.py`), store and reranker "
-    "left out."
+    "The scripted model knows the labels, and “right” is read off the same labels: without errors, a design that "
+    "asks whether the draft answers shows nothing wrong by construction. Its judgements are wrong for the share "
+    "given, drawn from the seed; its writer has faults of its own that are the same for all (`scripted.Faults`). "
+    "Cost is of its tokens at the prices of `service/llm/pricing.py`, seconds are modelled from them (`clock.py`), "
+    "store and reranker left out."
 )
 MEASURED_NOTE = "Seconds are measured, with store and reranker remembered from one design to the next."
 
