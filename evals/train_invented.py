@@ -2,8 +2,8 @@
 
 Each sample is a rule, a question that it answers, questions that look alike and that it does not answer (another kind
 of firm or client, another regime, another matter asked, another subject), and rules that look alike and do not answer
-the question. No rule of the sample knowledge base is in here; some kinds of firm and client (category A and B, retail and
-professional) and some roles go by the same names as there.
+the question. No rule of the sample knowledge base is in here; some kinds of firm and client (category A and B, retail
+and professional) and some roles go by the same names as there.
 """
 
 import random
