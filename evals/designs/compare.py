@@ -20,11 +20,10 @@ from evals.designs.table import Ran, markdown, row_of
 from evals.designs.topics import folder_of
 from evals.designs.web import LoopbackWeb
 from evals.golden_set import Case, load_cases, load_golden
+from evals.house import open_sample
 from service.installation import installation_of
 from service.models import load_the_reranker, load_the_scorer
-from service.sample import SAMPLE
 from service.settings import Settings
-from service.store import open_store
 from service.wiring import limits_of
 
 PLANTED = Path(__file__).with_name("planted.jsonl")
@@ -84,11 +83,7 @@ def all_cases(limit: int | None = None) -> list[Case]:
 async def open_bench(settings: Settings, model: ModelName, say: Say) -> AsyncIterator[Opened]:
     """Open the product's parts over the sample, ingested where it is not there yet. Raises `OperatorError`."""
     async with AsyncExitStack() as stack:
-        store = await stack.enter_async_context(open_store(settings, say))
-        for sample in SAMPLE:
-            await store.ingestor.ingest(
-                [str(sample.folder)], source=sample.name, kind=sample.kind, base_url=sample.base_url, prune=True
-            )
+        store = await stack.enter_async_context(open_sample(settings, say))
         reranker = load_the_reranker(settings)
         scorer = load_the_scorer(settings, reranker)
         scores = KeptScores(scorer, settings.DATA_DIR / "scores.json")

@@ -127,14 +127,12 @@ async def test_an_export_is_a_file_that_holds_the_answer(tmp_path: Path) -> None
         link = chat.page.get_by_role("link", name="Export as Markdown")
         thread = (await chat.served.client.get("/threads")).json()["threads"][0]["thread_id"]
         await expect(link).to_have_attribute("href", f"/threads/{thread}/export")
-        if (await chat.served.client.get(f"/threads/{thread}/export")).status_code == 404:
-            pytest.skip("this server has no export route")
         async with chat.page.expect_download() as downloading:
             await link.click()
         file = await (await downloading.value).path()
         stored = (await chat.served.client.get(f"/threads/{thread}")).json()
         exported = await asyncio.to_thread(Path(file).read_text, encoding="utf-8")
-        assert stored["items"][0]["answer"] in exported
+        assert stored["items"][0]["answer"].replace("[[1]]", "[^1]") in exported
         assert stored["sources"][0]["sha256"] in exported
 
 
