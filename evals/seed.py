@@ -4,6 +4,7 @@ Runs the product's own store, graph and Quote. Thresholds are chosen on the deve
 """
 
 import json
+import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -55,14 +56,12 @@ class Result:
 
     @property
     def states_facts(self) -> bool:
-        said = fold(self.answer)
-        return all(fold(fact) in said for fact in self.question.facts)
+        return all(states(self.answer, fact) for fact in self.question.facts)
 
     @property
     def states_forbidden(self) -> bool:
         """Whether it states a fact of the near-miss passage."""
-        said = fold(self.answer)
-        return any(fold(fact) in said for fact in self.question.forbidden)
+        return any(states(self.answer, wrong) for wrong in self.question.forbidden)
 
     @property
     def right(self) -> bool:
@@ -75,6 +74,18 @@ class Result:
 def fold(text: str) -> str:
     """Lower case, white space folded: facts are written with plain spaces, pages with no-break ones."""
     return " ".join(text.split()).casefold()
+
+
+def states(text: str, fact: str) -> bool:
+    """Whether a text says a fact, not as a part of another: "110%" does not say "10%", nor "MC 90,000" the figure 90.
+
+    A word may go on ("dividends" says "dividend").
+    """
+    wanted = fold(fact)
+    before = r"(?<!\w)" if wanted[0].isalnum() else ""
+    before += r"(?<!\d[.,])" if wanted[0].isdigit() else ""
+    after = r"(?![.,]?\d)" if wanted[-1].isdigit() else ""
+    return re.search(before + re.escape(wanted) + after, fold(text)) is not None
 
 
 def load_questions(path: Path = QUESTIONS) -> list[Question]:

@@ -20,11 +20,10 @@ from evals.designs.table import Ran, markdown, row_of
 from evals.designs.topics import folder_of
 from evals.designs.web import LoopbackWeb
 from evals.golden_set import Case, load_cases, load_golden
+from evals.house import open_sample
 from service.installation import installation_of
 from service.models import load_the_reranker, load_the_scorer
-from service.sample import SAMPLE
 from service.settings import Settings
-from service.store import open_store
 from service.wiring import limits_of
 
 PLANTED = Path(__file__).with_name("planted.jsonl")
@@ -34,12 +33,15 @@ Say = Callable[[str], None]
 NOTES = (
     "Same store, reranker, model and loopback web for all; only the design differs. The six are given neither the "
     "toggle nor a history: a follow-up is put to them with its topic. “Mended” is with every quirk of `desk.Quirks` "
-    "off. Designs 1, 3, 5 and 6 read the dense path, as published; 2, 4 and Gatehouse the reranker's order.",
+    "off. Designs 1, 3, 5 and 6 read the dense path, as published; 2, 4 and Gatehouse the reranker's order, over 20 "
+    "candidates for 2 and 4, which keep five at most, and 40 for Gatehouse.",
 )
 SCRIPTED_NOTE = (
-    "The scripted model knows the labels. Its judgements are wrong for the share given, drawn from the seed; its "
-    "writer has faults of its own that are the same for all (`scripted.Faults`). Cost is of its tokens at the prices "
-    "of `service/llm/pricing.py`, seconds are modelled from them (`clock.py`), store and reranker left out."
+    "The scripted model knows the labels, and “right” is read off the same labels: without errors, a design that "
+    "asks whether the draft answers shows nothing wrong by construction. Its judgements are wrong for the share "
+    "given, drawn from the seed; its writer has faults of its own that are the same for all (`scripted.Faults`). "
+    "Cost is of its tokens at the prices of `service/llm/pricing.py`, seconds are modelled from them (`clock.py`), "
+    "store and reranker left out."
 )
 MEASURED_NOTE = "Seconds are measured, with store and reranker remembered from one design to the next."
 
@@ -81,11 +83,7 @@ def all_cases(limit: int | None = None) -> list[Case]:
 async def open_bench(settings: Settings, model: ModelName, say: Say) -> AsyncIterator[Opened]:
     """Open the product's parts over the sample, ingested where it is not there yet. Raises `OperatorError`."""
     async with AsyncExitStack() as stack:
-        store = await stack.enter_async_context(open_store(settings, say))
-        for sample in SAMPLE:
-            await store.ingestor.ingest(
-                [str(sample.folder)], source=sample.name, kind=sample.kind, base_url=sample.base_url, prune=True
-            )
+        store = await stack.enter_async_context(open_sample(settings, say))
         reranker = load_the_reranker(settings)
         scorer = load_the_scorer(settings, reranker)
         scores = KeptScores(scorer, settings.DATA_DIR / "scores.json")

@@ -5,7 +5,7 @@ from functools import lru_cache
 
 from evals.designs.port import DONT_KNOW
 from evals.golden_set import Case
-from evals.seed import fold
+from evals.seed import fold, states
 from service.citations.grounding import QUOTED_SENTENCE_WORDS
 from service.citations.quotes import stands_verbatim
 from service.citations.statements import quotations
@@ -14,9 +14,8 @@ from service.llm import lexical
 
 def states_the_answer(answer: str, case: Case) -> bool:
     """Whether it states all facts of an answerable case and none that the case forbids."""
-    said = fold(answer)
-    facts = all(fold(fact) in said for fact in case.facts)
-    return case.status == "answered" and facts and not any(fold(wrong) in said for wrong in case.forbidden)
+    facts = all(states(answer, fact) for fact in case.facts)
+    return case.status == "answered" and facts and not any(states(answer, wrong) for wrong in case.forbidden)
 
 
 def has_evidence(text: str, address: str, case: Case) -> bool:

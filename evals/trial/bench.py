@@ -14,10 +14,10 @@ from evals.golden_set import Case
 from evals.house import Remembering, open_sample
 from evals.seed import turns_of
 from evals.train_samples import sample_passages
-from evals.trial.judge import Judge, NoJudge, ToJudge
+from evals.trial.judge import Judge, NoJudge, expected_answer
 from evals.trial.kept import KeptRecords
 from evals.trial.measures import all_measures
-from evals.trial.observed import Observed
+from evals.trial.observed import Observed, kept_in, key_of
 from evals.trial.probes import Evidence, Probed, fitting_other, probe
 from evals.trial.trial import Row, Trial, row_of
 from evals.trial.watched import Watched
@@ -31,6 +31,7 @@ from service.installation import installation_of
 from service.llm.quote import Quote
 from service.model import Passage
 from service.models import choose_model, load_the_reranker, load_the_scorer
+from service.observe.scorable import Scorable
 from service.ports import AnswerModel, Reranker
 from service.record import InstallationRecord, RunRecord
 from service.settings import Settings
@@ -90,7 +91,8 @@ class Bench:
     async def observe(self, case: Case, evidence: tuple[Evidence, Evidence] | None) -> Observed:
         """Ask, then judge the answer and probe the judges: after the run, so that neither is among its times."""
         observed = await self.ask(case)
-        judged = await self.judge.scores(to_judge(observed)) if observed.has_draft else {}
+        wanted = expected_answer(case)
+        judged = await self.judge.scores(as_written(observed), wanted) if observed.has_draft else {}
         probes = await self._probes(observed, evidence) if evidence else ()
         return replace(observed, judged=judged, probes=probes)
 
@@ -112,14 +114,13 @@ class Bench:
         return Evidence(expected, passage) if passage else None
 
 
-def to_judge(observed: Observed) -> ToJudge:
-    kept = observed.ever("kept")
-    return ToJudge(
-        observed.record["standalone"],
-        observed.record["answer"],
-        [passage.text for key, passage in observed.passages.items() if key in kept],
-        observed.case.facts,
-    )
+def as_written(observed: Observed) -> Scorable:
+    """The answer and what its draft was written from: the passages that the last pass kept, best first."""
+    record = observed.record
+    numbers = {key_of(source): source["n"] for source in record["sources"]}
+    kept = [key for key in kept_in(record["passes"][-1]) if key in numbers]
+    question = record["standalone"] or record["question"]
+    return Scorable(question, record["answer"], {numbers[key]: observed.passages[key].text for key in kept})
 
 
 Tell = Callable[[Observed, int, int], None]

@@ -88,7 +88,10 @@ def settings_of(model: Model, data_dir: Path) -> Settings:
 
 
 async def trial_of(settings: Settings, split: str, cases: Sequence[Case], remember: bool, folder: Path) -> Trial:
-    async with open_bench(settings, progress, remember=remember, judge=judge_of(settings)) as bench:
+    async with (
+        judge_of(settings, progress) as judge,
+        open_bench(settings, progress, remember=remember, judge=judge) as bench,
+    ):
         about = about_of(bench, settings.MODEL_PROVIDER, split, cases)
         with (folder / RECORDS).open("w", encoding="utf-8") as records:
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from evals.golden_set import Case
-from evals.seed import Expected, fold
+from evals.seed import Expected, states
 from evals.trial.cases import is_web
 from evals.trial.probes import Probed
 from evals.trial.web import Egress
@@ -98,13 +98,11 @@ class Observed:
 
     @property
     def facts_stated(self) -> int:
-        said = fold(self.record["answer"])
-        return sum(fold(fact) in said for fact in self.case.facts)
+        return sum(states(self.record["answer"], fact) for fact in self.case.facts)
 
     @property
     def forbidden_stated(self) -> int:
-        said = fold(self.record["answer"])
-        return sum(fold(fact) in said for fact in self.case.forbidden)
+        return sum(states(self.record["answer"], wrong) for wrong in self.case.forbidden)
 
     @property
     def states_all(self) -> bool:

@@ -81,7 +81,7 @@ class Runs:
         """
         self._leave_room(request.ref.client)
         self._audit.check()
-        asked_at = datetime.now(UTC).isoformat(timespec="seconds")
+        asked_at = datetime.now(UTC).isoformat(timespec="milliseconds")
         run = Run(new_run_id(), request, asked_at, self._services, self._model_for_run())
         run.transcript.tell(run.started())  # before the lock is taken: whatever breaks here locks no thread for good
         self._take(request.ref)

@@ -33,16 +33,16 @@ def scorable_of(record: RunRecord, snapshots: Snapshots, mask: Mask) -> Scorable
     The question is the one that stands alone: a judge is not shown the thread. Raises `KnowledgeBaseError` where a
     source's text is not to be had.
     """
-
-    def shown(text: str) -> str:
-        # DeepEval takes this mark for a picture to be fetched.
-        return mask(text).replace("[DEEPEVAL:", "[ DEEPEVAL:")
-
     return Scorable(
-        question=shown(record["standalone"] or record["question"]),
-        answer=shown(record["answer"]),
-        sources={source["n"]: shown(text_of(source, snapshots)) for source in record["sources"]},
+        question=for_a_judge(record["standalone"] or record["question"], mask),
+        answer=for_a_judge(record["answer"], mask),
+        sources={source["n"]: for_a_judge(text_of(source, snapshots), mask) for source in record["sources"]},
     )
+
+
+def for_a_judge(text: str, mask: Mask) -> str:
+    """What a judge reads of a text. DeepEval takes its own mark for a picture to be fetched."""
+    return mask(text).replace("[DEEPEVAL:", "[ DEEPEVAL:")
 
 
 def text_of(source: StoredSource, snapshots: Snapshots) -> str:

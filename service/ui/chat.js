@@ -160,9 +160,9 @@ function learn(inThread, sources) {
   for (const source of sources) inThread.sources.set(source.n, source);
 }
 
-function putStored(item, { sources }) {
+function putStored(item, inThread) {
   const turn = new TurnView(item.question, item.web_search);
-  turn.restore(item, sources, ACTIONS);
+  turn.restore(item, inThread, ACTIONS);
   turns.append(turn.element);
 }
 

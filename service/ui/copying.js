@@ -12,11 +12,19 @@ export async function copyAnswer(question, answer, sources) {
   }
 }
 
-/** The answer's own text, byte for byte, between its question and its sources. */
+/**
+ * An escape that stands there already, or what would begin HTML, an image, a link's target or a definition: a program that
+ * renders the copy loads nothing that a model or a page wrote. In code the backslash shows; bare addresses stay.
+ */
+const LIVE = /\\[!-/:-@[-`{-~]|<(?=[A-Za-z/!?])|!(?=\[)|\](?=[(:[])/g;
+const inert = (text) => text.replace(LIVE, (found) => (found.length > 1 ? found : `\\${found}`));
+
+/** The answer's own text between its question and its sources, with what would load or lead away made inert. */
 export function asMarkdown(question, answer, sources) {
   const gates = answer.verdicts.filter(({ gate }) => gate !== "documents");
   const last = [...new Map(gates.map((one) => [one.gate, verdict(one)])).values()];
-  const parts = [`> ${question.replaceAll("\n", "\n> ")}`, answer.warning && `**${answer.warning}**`, answer.answer, last.join(" · ")];
+  const asked = `> ${inert(question).replaceAll("\n", "\n> ")}`;
+  const parts = [asked, answer.warning && `**${answer.warning}**`, inert(answer.answer), last.join(" · ")];
   const cited = answer.citations.map((citation) => sourceLine(citation, sources.get(citation.n))).filter(Boolean);
   const list = [...new Set(cited)].join("\n");
   return [...parts, list && `Sources:\n\n${list}`].filter(Boolean).join("\n\n") + "\n";
@@ -26,7 +34,8 @@ function sourceLine({ n, quote, link, status }, source) {
   if (!source) return "";
   const place = [source.title, source.section, source.page === null ? "" : `page ${source.page}`].filter(Boolean).join(", ");
   const read = source.fetched_at ? `, read ${source.fetched_at.slice(0, 10)}` : "";
-  return `- [[${n}]] [${source.label}] ${place}${read}: “${quote}” (${STATUSES[status]}) <${link}> sha256 ${source.sha256}`;
+  const said = `${inert(`${place}${read}: “${quote}”`)} (${STATUSES[status]})`;
+  return `- [[${n}]] [${source.label}] ${said} <${link}> sha256 ${source.sha256}`;
 }
 
 function copiedBySelection(text) {

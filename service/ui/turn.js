@@ -46,8 +46,12 @@ export class TurnView {
   #run({ run_id, model, reranker, skill, warnings, delivery }) {
     this.runId = this.element.dataset.run = run_id;
     this.delivery = delivery;
-    this.meta.append(`${skill ? `Skill: ${skill.name}. ` : ""}Model: ${model}, ranking: ${reranker}.`);
+    this.#made(skill?.name, { model, reranker });
     for (const text of warnings) this.tell(text, "warning");
+  }
+
+  #made(skill, { model, reranker }) {
+    this.meta.append(`${skill ? `Skill: ${skill}. ` : ""}Model: ${model}, ranking: ${reranker}.`);
   }
 
   #stage(frame) {
@@ -121,9 +125,9 @@ export class TurnView {
     this.#state(answer.status);
   }
 
-  /** Show a stored turn: what the live one said of its model and its web query stands here too. */
-  restore(item, sources, actions) {
-    this.meta.append(`Model: ${item.model}, ranking: ${item.reranker}.`);
+  /** Show a stored turn of a thread: what the live one said of its skill, its model and its web query stands here too. */
+  restore(item, { skill, sources }, actions) {
+    this.#made(skill, item);
     if (item.web_search) this.tellWeb(item.web.sent, item.web.status);
     this.finish(item, sources, actions);
   }

@@ -5,9 +5,11 @@ import re
 from pathlib import Path
 
 import pytest
+from markdown_it import MarkdownIt
 from playwright.async_api import expect
 
 from tests.browser.chromium import needs_chromium
+from tests.browser.hostile import TEXTS
 from tests.browser.page import chat_page
 from tests.fakes import FixedKnowledge, ScriptedModel, passage, services, snapped
 
@@ -83,6 +85,40 @@ async def test_a_copy_holds_the_answer_as_it_stands_and_its_sources(tmp_path: Pa
         assert stored["items"][0]["answer"] in copied
         assert f"- [[1]] [VECTOR] Rulebook 1, R 1, read 2031-01-01: “{SAID}” (quotation verified)" in copied
         assert stored["sources"][0]["sha256"] in copied
+
+
+COPIES = """async (texts) => {
+  const { asMarkdown } = await import("/ui/copying.js");
+  const copy = (said) => {
+    const citation = { n: 1, quote: said, link: "https://rules.test/#a", status: "verified" };
+    const source = { n: 1, label: "VECTOR", title: said, section: "", page: null, fetched_at: "", sha256: "a" };
+    return asMarkdown(said, { answer: said, warning: "", verdicts: [], citations: [citation] }, new Map([[1, source]]));
+  };
+  return texts.map(copy);
+}"""
+ESCAPED = [
+    r"\![x\](https://evil.test/p.png)",
+    r"\\![x](https://evil.test/p.png)",
+    r"`\`![x](https://evil.test/p.png)",
+    r"\\<img src=x>",
+]
+
+
+def live_in(markdown: str) -> set[str]:
+    """What a program would load, and the addresses that it would link."""
+    blocks = MarkdownIt("commonmark").parse(markdown)
+    tokens = [*blocks, *(child for block in blocks for child in block.children or ())]
+    links = {str(token.attrs["href"]) for token in tokens if token.type == "link_open"}
+    return links | {token.type for token in tokens} & {"html_block", "html_inline", "image"}
+
+
+async def test_a_copy_loads_and_links_nothing_that_stands_in_a_text(tmp_path: Path) -> None:
+    texts = [*TEXTS, *ESCAPED]
+    async with chat_page(tmp_path) as chat:
+        copies = await chat.page.evaluate(COPIES, texts)
+    assert {
+        text for text, copy in zip(texts, copies, strict=True) if live_in(copy) - {"https://rules.test/#a"}
+    } == set()
 
 
 async def test_an_export_is_a_file_that_holds_the_answer(tmp_path: Path) -> None:

@@ -85,6 +85,7 @@ async def test_a_skill_forbids_the_web_with_its_reason_and_only_while_it_is_name
     await expect(turn.locator(".meta")).to_contain_text("Skill: short.")
     await page.reload()
     await expect(chat.turns).to_have_count(1)
+    await expect(turn.locator(".meta")).to_contain_text("Skill: short.")
     await expect(page.get_by_role("button", name="Skill: short")).to_be_visible()
     await expect(web).to_be_disabled()
 

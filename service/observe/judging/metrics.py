@@ -6,6 +6,7 @@ verdicts than there are claims, for a good one.
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
 from importlib.metadata import version
 from typing import Any
 
@@ -96,6 +97,15 @@ AFTER_EACH_ANSWER: Mapping[str, Measure] = {
 }
 
 
+def against(expected: str) -> Mapping[str, Measure]:
+    """The metrics of a golden set's case. Of its sources only where an answer is expected."""
+    measures: dict[str, Measure] = {"faithfulness": faithfulness, "answer_relevancy": answer_relevancy}
+    if expected:
+        measures["contextual_precision"] = partial(contextual_precision, expected=expected)
+        measures["contextual_recall"] = partial(contextual_recall, expected=expected)
+    return measures
+
+
 def case_of(answer: Scorable, expected: str | None = None, *, with_markers: bool = False) -> LLMTestCase:
     """The answer as DeepEval takes it. Its own metrics get it without markers, which are no part of what it says."""
     said = answer.answer if with_markers else "\n".join(each.text for each in statements(answer.answer))
@@ -139,11 +149,14 @@ class DeepEvalScorer:
         return {"model": self._model, "deepeval": version("deepeval"), "citation_support": PROMPT_SHA256}
 
     async def scores(self, answer: Scorable, timeout_s: float) -> Scored:
+        return await self.measure(AFTER_EACH_ANSWER, answer, timeout_s)
+
+    async def measure(self, measures: Mapping[str, Measure], answer: Scorable, timeout_s: float) -> Scored:
         judge = Judge(self._client, self._model, self._price)
         found = Scored(usage=judge.usage)
         until = asyncio.get_running_loop().time() + timeout_s
         await asyncio.gather(
-            *(measured(name, measure, judge, answer, until, found) for name, measure in AFTER_EACH_ANSWER.items())
+            *(measured(name, measure, judge, answer, until, found) for name, measure in measures.items())
         )
         return found
 
