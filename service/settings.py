@@ -20,7 +20,9 @@ DEFAULT_HANDOFF = "Please ask the practice's knowledge team, who can look furthe
 HTTP_ADDRESS_OR_NONE = r"^(https?://\S+)?$"
 
 
-HOST_NAME = re.compile(r"\*|(?:\*\.)?[\w-]+(?:\.[\w-]+)*\.?|\[?[0-9A-Fa-f:.]*:[0-9A-Fa-f.]*:[0-9A-Fa-f:.]*\]?", re.ASCII)
+HOST_NAME = re.compile(
+    r"\*|(?:\*\.)?[\w-]+(?:\.[\w-]+)*\.?|\[?[0-9A-Fa-f:.]*:[0-9A-Fa-f.]*:[0-9A-Fa-f:.]*\]?", re.ASCII
+)
 """A name that a server is asked under, with what `Access` takes: `*`, `*.name`, a name, an address."""
 
 
