@@ -76,6 +76,13 @@ async def test_a_title_that_nobody_sees_or_that_breaks_its_line_is_refused_in_pl
         assert (await served.client.get("/threads/t")).json()["title"] == "first"
 
 
+async def test_of_two_threads_asked_in_one_second_the_later_one_stands_first(tmp_path: Path) -> None:
+    home = House(services(tmp_path), ScriptedModel())
+    for thread in ("a", "b", "c"):
+        await home.history.record(ThreadRef(HOST, thread), thread, "2031-01-01T00:00:00+00:00", 1)
+    assert [summary.thread_id for summary in await home.history.threads(HOST)] == ["c", "b", "a"]
+
+
 async def test_threads_are_found_by_the_words_of_their_titles_in_any_case_and_order(tmp_path: Path) -> None:
     home = House(services(tmp_path), ScriptedModel())
     titles = {"a": "Client MONEY rules", "b": "Own funds", "c": "Straße und Geld", "d": "100% of client funds"}
