@@ -113,14 +113,19 @@ def serve_as_worker(shared: socket.socket, number: int) -> None:
 @app.command()
 def demo() -> None:
     """Ingest the sample knowledge base if need be, and serve it with the page: no key, no other server."""
-    log_to(sys.stderr, logging.WARNING, "text")
-    run(serve_until_stopped(load_settings(), site=RULEBOOK, prepare=ingest_sample))
+    chosen = load_settings()
+    if chosen.LOG_FORMAT == "json":
+        with logging_of_a_server(chosen) as told:
+            run(serve_until_stopped(chosen, site=RULEBOOK, prepare=ingest_sample, told=told))
+        return
+    log_to(sys.stderr, logging.WARNING, "text")  # beside its progress a person needs what goes wrong only
+    run(serve_until_stopped(chosen, site=RULEBOOK, prepare=ingest_sample))
 
 
 async def serve_until_stopped(
     settings: Settings,
     site: Path | None,
-    prepare: Callable[["Store"], Coroutine[Any, Any, None]] | None,
+    prepare: Callable[["Store", Tell], Coroutine[Any, Any, None]] | None,
     told: Tell = tell,
     shared: socket.socket | None = None,
     worker: int = 0,
@@ -136,7 +141,7 @@ async def serve_until_stopped(
         check_port(settings.HOST, settings.PORT)
     async with open_gatehouse(settings, lambda line: told(line, "dim"), site) as gatehouse:
         if prepare is not None:
-            await prepare(gatehouse.store)
+            await prepare(gatehouse.store, told)
         report_skills(gatehouse.api.skills, gatehouse.store.registry, told)
         url = listen_url(settings.HOST, settings.PORT)
         server = make_server(create_app(gatehouse.api), gatehouse.runs, settings.HOST, settings.PORT)
@@ -148,9 +153,9 @@ async def serve_until_stopped(
             end_within(LAST_S)
 
 
-async def ingest_sample(store: "Store") -> None:
+async def ingest_sample(store: "Store", told: Tell) -> None:
     for sample in SAMPLE:
-        await ingest_into(store, [str(sample.folder)], sample.name, sample.kind, sample.base_url)
+        await ingest_into(store, [str(sample.folder)], sample.name, sample.kind, sample.base_url, told=told)
 
 
 async def ingest_into(
@@ -162,8 +167,9 @@ async def ingest_into(
     *,
     prune: bool = True,
     dry_run: bool = False,
+    told: Tell = tell,
 ) -> None:
-    progress(f"reading {source} ...")
+    told(f"reading {source} ...", "dim")
     with say.status(f"ingesting {source} ...") as status:
 
         def shown(name: str, done: int, total: int) -> None:
@@ -172,9 +178,9 @@ async def ingest_into(
         report = await store.ingestor.ingest(
             paths, source=source, kind=kind, base_url=base_url, prune=prune, dry_run=dry_run, progress=shown
         )
-    progress(f"{source}: {report.summary()}")
+    told(f"{source}: {report.summary()}", "dim")
     for name, reason in report.failed:
-        say.print(f"  not ingested: {name}: {reason}", style="red", markup=False, highlight=False, soft_wrap=True)
+        told(f"  not ingested: {name}: {reason}", "red")
     if report.failed:
         raise OperatorError(f"{len(report.failed)} document(s) of {source} could not be ingested; the rest is there.")
 

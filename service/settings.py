@@ -20,6 +20,12 @@ DEFAULT_HANDOFF = "Please ask the practice's knowledge team, who can look furthe
 HTTP_ADDRESS_OR_NONE = r"^(https?://\S+)?$"
 
 
+HOST_NAME = re.compile(
+    r"\*|(?:\*\.)?[\w-]+(?:\.[\w-]+)*\.?|\[?[0-9A-Fa-f:.]*:[0-9A-Fa-f.]*:[0-9A-Fa-f:.]*\]?", re.ASCII
+)
+"""A name that a server is asked under, with what `Access` takes: `*`, `*.name`, a name, an address."""
+
+
 class Settings(BaseSettings):
     model_config = SettingsConfigDict(env_file=".env", extra="forbid", frozen=True, env_ignore_empty=True)
 
@@ -215,6 +221,24 @@ class Settings(BaseSettings):
         for word in words_of(text):
             ip_network(word)
         return text
+
+    @field_validator("ALLOWED_HOSTS")
+    @classmethod
+    def hosts_are_names(cls, text: str) -> str:
+        for word in words_of(text):
+            if not HOST_NAME.fullmatch(word):
+                raise ValueError(
+                    f"{word!r} is no name: write gatehouse.example.org or *.example.org, without scheme, port and path"
+                )
+        return text
+
+    @model_validator(mode="after")
+    def metrics_have_a_port_of_their_own(self) -> "Settings":
+        if self.METRICS_PORT and self.PORT in range(self.METRICS_PORT, self.METRICS_PORT + self.WORKERS):
+            raise ValueError(
+                f"METRICS_PORT={self.METRICS_PORT} takes PORT={self.PORT}: choose another, one more for each worker"
+            )
+        return self
 
     @field_validator("REDIS_URL")
     @classmethod

@@ -24,7 +24,17 @@ def run_main(monkeypatch: pytest.MonkeyPatch, *words: str) -> int:
     return int(exited.value.code or 0)
 
 
-BAD = [("PORT", "99999"), ("TOP_N", "many"), ("GRADE_MODE", "all"), ("MAX_REWRITES", "-1")]
+BAD = [
+    ("PORT", "99999"),
+    ("TOP_N", "many"),
+    ("GRADE_MODE", "all"),
+    ("MAX_REWRITES", "-1"),
+    ("METRICS_PORT", "8000"),  # PORT's own
+    ("ALLOWED_HOSTS", "https://gatehouse.example.org"),
+    ("ALLOWED_HOSTS", "gatehouse.example.org:8080"),
+    ("ALLOWED_HOSTS", "cafe:8080"),
+    ("ALLOWED_HOSTS", "gatehouse.example.org, *example.org"),
+]
 
 
 @pytest.mark.parametrize(("name", "value"), BAD)
@@ -36,6 +46,11 @@ def test_a_setting_out_of_bounds_is_refused_at_start_and_named(
     said = capsys.readouterr().err
     assert name in said
     assert "Traceback" not in said
+
+
+@pytest.mark.parametrize("names", ["*", "gatehouse.example.org", "*.example.org, Gatehouse, 10.0.0.7,[::1], ::1"])
+def test_names_that_a_server_is_asked_under_are_taken(names: str) -> None:
+    assert names == Settings(ALLOWED_HOSTS=names).ALLOWED_HOSTS
 
 
 def test_an_unknown_key_in_the_env_file_is_refused(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """What the routes are handed: one typed bundle, put on the application by `create_app`."""
 
+import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -42,6 +43,8 @@ class ApiState:
     metrics: Metrics = field(default_factory=Metrics)
     metrics_here: bool = True
     ages: Ages = field(default_factory=Ages)
+    one_feedback: asyncio.Lock = field(default_factory=asyncio.Lock)
+    """Words of feedback are counted and added one after the other."""
 
 
 def api_state(connection: HTTPConnection) -> ApiState:

@@ -99,14 +99,21 @@ async def give_feedback(request: Request, run_id: str) -> FeedbackKept:
     """Add the client's word on an answer to the audit log. Another word later stands beside it."""
     api, client = api_state(request), client_of(request)
     given = await read_json(request, Feedback, api.max_body_bytes, api.body_timeout_s)
-    found = await own_run(api, run_id, client)
+    await own_run(api, run_id, client)  # before the lock: who may not say a word here waits for nobody
+    async with api.one_feedback:
+        record = await added_feedback(api, await own_run(api, run_id, client), given)
+    shown_to_observers(api, record)
+    return FeedbackKept(run_id=run_id, kept=True)
+
+
+async def added_feedback(api: ApiState, found: RecordedRun, given: Feedback) -> FeedbackRecord:
+    """Under `one_feedback`: words that arrive together must not all be counted before any of them is added."""
     if len(found.feedback) >= MAX_FEEDBACK:
         raise InvalidRequest(f"This answer has {MAX_FEEDBACK} words of feedback already. No more are taken.")
     api.audit.check()
     record = feedback_on(found.run, given)
     await api.audit.append("feedback", record)
-    shown_to_observers(api, record)
-    return FeedbackKept(run_id=run_id, kept=True)
+    return record
 
 
 def shown_to_observers(api: ApiState, record: FeedbackRecord) -> None:

@@ -1,9 +1,10 @@
 """The client's threads: list and search, read again, rename, erase."""
 
+import re
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Request
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from service.api.auth import client_of
 from service.api.body import read_json
@@ -16,6 +17,8 @@ from service.record import ErasureRecord
 from service.threads import THREAD_ID, ThreadRef
 
 router = APIRouter(prefix="/threads", responses={404: ERRORS[404], 422: ERRORS[422]})
+
+CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 
 Skill = Annotated[str, Query(max_length=64)]
 Wanted = Annotated[str, Query(max_length=200, description="words that a title must hold, in any order and any case")]
@@ -58,10 +61,19 @@ class ThreadDetail(ThreadItem):
     busy: bool
 
 
+def visible(title: str) -> str:
+    """A title is a link to its thread: one that nobody sees cannot be opened."""
+    if CONTROL.search(title):
+        raise ValueError("must not hold a line break or another control character")
+    if not any(character.isprintable() and not character.isspace() for character in title):
+        raise ValueError("must hold at least one visible character")
+    return title
+
+
 class Rename(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
 
-    title: str = Field(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f\x7f]*[^\s\x00-\x1f\x7f][^\x00-\x1f\x7f]*$")
+    title: Annotated[str, Field(min_length=1, max_length=200), AfterValidator(visible)]
 
 
 class Kept(BaseModel):

@@ -211,11 +211,11 @@ def _scores(record: StoredRecord) -> Iterator[str]:
 
 
 def _text(label: str, text: str) -> Iterator[str]:
-    """A labelled text, folded; nothing for an empty one."""
+    """A labelled text, folded; nothing for an empty one. Its bar says that a line is none of the route's own."""
     if not text:
         return
-    indent = " " * (len(label) - len(label.lstrip()) + 2)
-    start = f"{label}: " if label.strip() else label
+    indent = " " * (len(label) - len(label.lstrip()) + 2) + "| "
+    start = f"{label}: " if label.strip() else f"{label}| "
     for number, line in enumerate(text.split("\n")):
         first = start if number == 0 else indent
         yield from textwrap.wrap(

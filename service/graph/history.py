@@ -9,7 +9,7 @@ from typing import Any
 
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import BaseCheckpointSaver
-from langgraph.store.base import BaseStore
+from langgraph.store.base import BaseStore, SearchItem
 
 from service.errors import NotFound
 from service.graph.build import Graph
@@ -84,13 +84,14 @@ class History:
             await self._store.aput(namespace(ref.client), ref.key, asdict(summary), index=False)
 
     async def threads(self, client: str) -> list[ThreadSummary]:
-        """Return the client's threads, newest first."""
-        found: list[ThreadSummary] = []
+        """Return the client's threads, newest first; of two asked in one second, the one that was written later."""
+        found: list[SearchItem] = []
         while True:
             items = await self._store.asearch(namespace(client), limit=PAGE, offset=len(found))
-            found.extend(ThreadSummary(**item.value) for item in items)
+            found.extend(items)
             if len(items) < PAGE:
-                return sorted(found, key=lambda summary: summary.updated_at, reverse=True)
+                found.sort(key=lambda item: (item.value["updated_at"], item.updated_at), reverse=True)
+                return [ThreadSummary(**item.value) for item in found]
 
     async def summary(self, ref: ThreadRef) -> ThreadSummary:
         """Raises `NotFound`, in the same words for an unknown and for a foreign thread."""

@@ -1,6 +1,7 @@
 /** The chat page: one thread is shown, and at most one answer is being written. */
 
 import { Problem, ask, exportPath, readRun, readThread, stopRun } from "./api.js";
+import { askedBefore, forgetAsked, keepAsked } from "./asked.js";
 import * as composer from "./composer.js";
 import { announce, byId } from "./dom.js";
 import { watchSession } from "./session.js";
@@ -10,7 +11,13 @@ import { addressOf, markThread, refreshThreads, titleOf } from "./threads.js";
 import { TurnView } from "./turn.js";
 import * as web from "./web_switch.js";
 
+const FOLLOW_MS = 2000; // between two looks at a thread that is answering in another window
 const turns = byId("turns");
+const LEFT = new Problem({
+  code: "cut",
+  message: "The page was left or loaded anew before the answer was complete, which stops it.",
+  retryable: true,
+});
 const STOPPED = new Problem({ code: "cancelled", message: "The answer was stopped.", retryable: true });
 
 let thread = newThread(); // the thread that is shown
@@ -33,8 +40,9 @@ function submit(question, webSearch) {
 }
 
 async function run(turn, inThread) {
-  live = { thread: inThread, turn, controller: new AbortController(), runId: "", stopped: false };
+  live = { thread: inThread, turn, controller: new AbortController(), runId: "", stopped: false, at: location.hash };
   const mine = live;
+  keep(mine);
   showRunning();
   try {
     for await (const frame of ask(requestOf(turn, inThread), mine.controller)) take(frame, mine);
@@ -55,13 +63,19 @@ function take(frame, mine) {
     mine.runId = frame.run_id;
     mine.thread.id = frame.thread_id;
     mine.thread.skill = frame.skill?.name ?? "";
+    keep(mine);
   }
   if (frame.type === "sources") learn(mine.thread, frame.items);
   if (frame.type === "done") finish(frame, mine);
   else mine.turn.show(frame);
 }
 
+function keep({ at, turn: { question, webSearch }, thread: { id, skill }, runId }) {
+  keepAsked({ at, question, webSearch, thread: { id, skill }, runId });
+}
+
 function finish(answer, { thread: inThread, turn }) {
+  forgetAsked();
   turn.finish(answer, inThread.sources, ACTIONS);
   announce(turn.spoken());
   if (thread !== inThread) return;
@@ -80,6 +94,17 @@ async function ended(problem, mine) {
   else showProblem(problem instanceof Problem ? problem : brokenPage(problem), mine);
 }
 
+/** The page was loaded anew while it was asking: the question stays, and so does an answer that was finished all the same. */
+async function resume() {
+  const asked = askedBefore();
+  if (live || asked?.at !== location.hash) return;
+  if (asked.runId && turnOf(asked.runId)) return forgetAsked();
+  if (!asked.at) Object.assign(thread, asked.thread); // a first question: its thread is not in the address yet
+  const turn = new TurnView(asked.question, asked.webSearch);
+  put(turn);
+  await ended(LEFT, { thread, turn, runId: asked.runId, stopped: false });
+}
+
 function brokenPage(error) {
   console.error(error);
   return new Problem({ code: "page", message: "Something went wrong on this page." });
@@ -88,6 +113,7 @@ function brokenPage(error) {
 function showProblem(problem, { turn, thread: inThread, runId }) {
   const signIn = problem.status === 401; // after it, the same question can be asked
   const mayRetry = signIn || problem.retryable || !(problem.status >= 400 && problem.status < 500);
+  if (!mayRetry || problem === STOPPED) forgetAsked();
   turn.fail(problem, { retry: mayRetry ? () => retry(turn, inThread) : null, edit: () => composer.fill(turn.question) });
   if (turn.webSearch && runId) tellWhatLeft(turn, runId);
 }
@@ -148,13 +174,31 @@ async function load(wanted) {
     const stored = await readThread(wanted);
     if (thread !== wanted) return; // another one was opened meanwhile
     learn(wanted, stored.sources);
-    for (const item of stored.items) if (item.run_id !== live?.runId) putStored(item, wanted);
-    turns.lastElementChild?.scrollIntoView();
-    if (stored.busy && live?.thread !== wanted) showNote("This thread is answering in another window.");
+    const missing = stored.items.filter(({ run_id }) => run_id !== live?.runId && !turnOf(run_id));
+    for (const item of missing) putStored(item, wanted);
+    if (missing.length) turns.lastElementChild.scrollIntoView();
+    const elsewhere = stored.busy && live?.thread !== wanted;
+    showNote(elsewhere ? "This thread is answering in another window." : "");
+    if (elsewhere) follow(wanted);
   } catch (problem) {
     if (thread === wanted && wanted !== live?.thread) showNote(problem.message);
   }
 }
+
+/** Another window asks in this thread: its answer is shown here too, once it is there. */
+async function follow(wanted) {
+  await new Promise((done) => setTimeout(done, FOLLOW_MS));
+  if (thread === wanted && !document.hidden) load(wanted); // a tab that was hidden looks again when it is seen
+}
+
+/** A tab that is seen again may have missed what another one did. */
+function seenAgain() {
+  if (document.hidden || live) return;
+  refreshThreads();
+  if (thread.id && addressOf(thread) === location.hash) load(thread);
+}
+
+const turnOf = (runId) => turns.querySelector(`[data-run="${CSS.escape(runId)}"]`);
 
 function learn(inThread, sources) {
   for (const source of sources) inThread.sources.set(source.n, source);
@@ -167,6 +211,7 @@ function putStored(item, inThread) {
 }
 
 function startThread(skill = "") {
+  if (!live) forgetAsked();
   history.pushState(null, "", location.pathname);
   open();
   thread.skill = skill;
@@ -224,6 +269,7 @@ byId("new").addEventListener("click", () => startThread());
 byId("threads").addEventListener("erased", ({ detail: erased }) => same(thread, erased) && startThread());
 byId("threads").addEventListener("listed", showBar);
 byId("menu").addEventListener("click", () => toggleMenu(byId("menu").getAttribute("aria-expanded") !== "true"));
+document.addEventListener("visibilitychange", seenAgain);
 window.addEventListener("popstate", open); // also fires when the address's fragment changes
 
 /** A question that was refused for want of a key stays on the page, to be sent again. */
@@ -233,7 +279,6 @@ function entered() {
   loadSkills().then(() => composer.showSkill(thread.skill));
 }
 
-watchSession(entered);
-open();
+Promise.all([watchSession(entered), open()]).then(resume);
 refreshThreads();
 loadSkills().then(() => composer.showSkill(thread.skill));

@@ -1,5 +1,6 @@
 /** Signing in and out. The key goes to the server once; the cookie that comes back is out of reach of scripts. */
 
+import { forgetAsked } from "./asked.js";
 import { signIn, signOut, whoAmI } from "./api.js";
 
 const form = document.getElementById("sign-in");
@@ -13,6 +14,7 @@ export async function watchSession(entered) {
   form.addEventListener("submit", (event) => enter(event, entered));
   leave.addEventListener("click", quit);
   const { client, signed_in } = await whoAmI().catch(() => ({ client: "", signed_in: false })); // the list says what is wrong
+  if (client === null) forgetAsked(); // who signs in next may be somebody else
   show(client, signed_in);
 }
 
@@ -51,6 +53,7 @@ function follow(next) {
 async function quit() {
   try {
     await signOut();
+    forgetAsked();
     location.replace("/"); // nothing of the signed-in client stays on the page
   } catch (problem) {
     document.getElementById("note").textContent = `You are still signed in. ${problem.message}`;

@@ -176,6 +176,14 @@ async def test_feedback_on_one_answer_is_bounded(tmp_path: Path) -> None:
     assert [answer.status_code for answer in given] == [201] * 20 + [422] * 2
 
 
+async def test_feedback_that_arrives_together_is_bounded_too(tmp_path: Path) -> None:
+    async with recorded(tmp_path) as served:
+        run_id = (await served.frames(thread_id="t"))[0]["run_id"]
+        words = [served.client.post(f"/runs/{run_id}/feedback", json={"thumbs": "up"}) for _ in range(30)]
+        codes = [answer.status_code for answer in await asyncio.gather(*words)]
+    assert (codes.count(201), codes.count(422)) == (20, 10)
+
+
 async def test_erasing_a_thread_says_what_the_log_keeps_and_hides_it_from_its_client(tmp_path: Path) -> None:
     async with recorded(tmp_path) as served:
         frames = [await served.frames(question, thread_id="t") for question in ("first secret", "second secret")]

@@ -58,6 +58,31 @@ async def test_threads_are_listed_with_the_newest_first(tmp_path: Path) -> None:
     assert (listed[0]["created_at"][:10], listed[0]["updated_at"][:10]) == ("2031-01-01", "2031-01-04")
 
 
+@pytest.mark.parametrize(
+    ("title", "said"),
+    [
+        ("\u200b\u202e \u2060", "title: Value error, must hold at least one visible character"),
+        ("two\nlines", "title: Value error, must not hold a line break or another control character"),
+        ("two\u2028lines", "title: Value error, must not hold a line break or another control character"),
+    ],
+)
+async def test_a_title_that_nobody_sees_or_that_breaks_its_line_is_refused_in_plain_words(
+    tmp_path: Path, title: str, said: str
+) -> None:
+    async with serving(House(services(tmp_path), ScriptedModel())) as served:
+        await served.frames("first", thread_id="t")
+        answer = await served.client.patch("/threads/t", json={"title": title})
+        assert (answer.status_code, answer.json()["error"]["message"]) == (422, said)
+        assert (await served.client.get("/threads/t")).json()["title"] == "first"
+
+
+async def test_of_two_threads_asked_in_one_second_the_later_one_stands_first(tmp_path: Path) -> None:
+    home = House(services(tmp_path), ScriptedModel())
+    for thread in ("a", "b", "c"):
+        await home.history.record(ThreadRef(HOST, thread), thread, "2031-01-01T00:00:00+00:00", 1)
+    assert [summary.thread_id for summary in await home.history.threads(HOST)] == ["c", "b", "a"]
+
+
 async def test_threads_are_found_by_the_words_of_their_titles_in_any_case_and_order(tmp_path: Path) -> None:
     home = House(services(tmp_path), ScriptedModel())
     titles = {"a": "Client MONEY rules", "b": "Own funds", "c": "Straße und Geld", "d": "100% of client funds"}

@@ -1,12 +1,13 @@
 """Every way in which a run ends, as the page shows it: solid, withdrawn, refused, doubtful, broken, stopped, cut."""
 
+import asyncio
 import re
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 import pytest_asyncio
-from playwright.async_api import Browser, expect
+from playwright.async_api import Browser, Route, expect
 
 from service.ratelimit.memory import MemoryLimiter
 from tests.api.guarded import ALICE, guarded
@@ -16,7 +17,7 @@ from tests.browser.chromium import chromium, needs_chromium
 from tests.browser.faulty import AWAY, FIRST, SECOND, FaultyModel
 from tests.fakes import services
 from tests.running import House
-from tests.served import Served, eventually, serving
+from tests.served import QUESTION, Served, eventually, serving
 
 pytestmark = [pytest.mark.slow, pytest.mark.browser, needs_chromium, pytest.mark.asyncio(loop_scope="module")]
 
@@ -141,13 +142,24 @@ async def test_a_question_that_failed_can_be_edited(page: Chat) -> None:
     await expect(page.box).to_be_focused()
 
 
+async def stop_slowly(route: Route, seen: list[str]) -> None:
+    seen.append(route.request.method)
+    await asyncio.sleep(0.5)  # long enough for a browser to take the focus from a button that is disabled
+    await route.continue_()
+
+
 async def test_a_stop_ends_the_run_and_leaves_its_text_marked_as_unchecked(page: Chat, served: Served) -> None:
     question = f"When {faulty.HELD_WRITER}?"
     turn = await page.ask(question)
     await waiting(served, question)
     await expect(turn).to_contain_text("The rul")
+    stops: list[str] = []
+    await page.page.route("**/runs/*", lambda route: stop_slowly(route, stops))
     await page.stop.click()
+    await expect(page.stop).to_be_disabled()
+    await page.stop.press("Enter")
     await expect(turn).to_have_attribute("data-state", "stopped")
+    assert len(stops) == 1
     await expect(turn).to_contain_text("incomplete, and not checked")
     await expect(turn).to_contain_text("The rul")
     await expect(turn.locator("a.cite")).to_have_count(0)
@@ -228,6 +240,58 @@ async def test_a_thread_that_answers_elsewhere_is_busy_and_can_be_asked_afterwar
         await stream.until(lambda frame: frame["type"] == "done")
     await turn.get_by_role("button", name="Try again").click()
     await expect(page.turns.last).to_have_attribute("data-state", "answered")
+
+
+async def test_a_question_outlives_a_page_that_is_loaded_anew_before_its_answer(page: Chat, served: Served) -> None:
+    question = f"When {faulty.HELD_WRITER}, loaded anew?"
+    await page.ask(question)
+    await waiting(served, question)
+    await page.page.reload()
+    turn = page.turns.last
+    await expect(turn).to_have_attribute("data-state", "error")
+    await expect(turn.get_by_role("heading", name=question)).to_be_visible()
+    await expect(turn.get_by_role("alert")).to_contain_text("before the answer was complete")
+    model_of(served).go.set()
+    await turn.get_by_role("button", name="Try again").click()
+    await expect(page.turns.last).to_have_attribute("data-state", "answered")
+    await page.page.reload()
+    await expect(page.turns).to_have_count(1)
+    await expect(page.turns.last).to_have_attribute("data-state", "answered")
+    await page.page.get_by_role("button", name="New thread").click()
+    await page.page.reload()
+    await expect(page.page.locator("#welcome")).to_be_visible()
+    await expect(page.turns).to_have_count(0)
+
+
+async def test_an_answer_that_was_finished_while_the_page_was_loaded_anew_is_shown_and_not_asked_again(
+    browser: Browser, served: Served
+) -> None:
+    [run, *_] = await served.frames(thread_id="t1")
+    known = {"id": "t1", "skill": ""}
+    asked = {"at": "", "question": QUESTION, "webSearch": False, "thread": known, "runId": run["run_id"]}
+    async with chat(browser, served) as page:
+        await page.page.evaluate("asked => sessionStorage.setItem('asked', JSON.stringify(asked))", asked)
+        await page.page.reload()
+        await expect(page.turns).to_have_count(1)
+        await expect(page.turns.last).to_have_attribute("data-state", "answered")
+        await expect(page.page).to_have_url(f"{page.root}/#thread=t1")
+        assert model_of(served).count("answer") == 1
+
+
+async def test_an_answer_that_another_window_gets_is_shown_once_it_is_there(page: Chat, served: Served) -> None:
+    await expect(await page.ask("First?")).to_have_attribute("data-state", "answered")
+    [thread] = (await served.client.get("/threads")).json()["threads"]
+    elsewhere = f"When {faulty.HELD_WRITER}, in another window?"
+    async with served.asking(elsewhere, thread_id=thread["thread_id"]) as stream:
+        await waiting(served, elsewhere)
+        await page.page.reload()
+        await expect(page.page.locator("#note")).to_contain_text("answering in another window")
+        await expect(page.turns).to_have_count(1)
+        model_of(served).go.set()
+        await stream.until(lambda frame: frame["type"] == "done")
+    await expect(page.turns).to_have_count(2)
+    await expect(page.turns.last.get_by_role("heading", name=elsewhere)).to_be_visible()
+    await expect(page.page.locator("#note")).to_be_empty()
 
 
 async def test_who_asks_too_often_is_told_how_long_to_wait_and_may_then_try_again(

@@ -44,7 +44,7 @@ def gatehouse(data_dir: Path, port: int, *words: str) -> subprocess.CompletedPro
 class Demo:
     """A demo server in a process of its own, until `stop`."""
 
-    def __init__(self, data_dir: Path, log: Path) -> None:
+    def __init__(self, data_dir: Path, log: Path, **settings: str) -> None:
         self.port = free_port()
         self.url = f"http://127.0.0.1:{self.port}"
         self.log = log
@@ -52,7 +52,7 @@ class Demo:
             self.process = subprocess.Popen(
                 [sys.executable, "-m", "service", "demo"],
                 cwd=ROOT,
-                env=environment(data_dir, self.port),
+                env={**environment(data_dir, self.port), **settings},
                 stdout=output,
                 stderr=subprocess.STDOUT,
             )
@@ -221,6 +221,18 @@ def test_a_demo_that_is_killed_leaves_a_log_that_verifies_and_starts_again(data_
     finally:
         again.stop()
     assert gatehouse(data_dir, again.port, "audit", "verify").returncode == 0
+
+
+def test_a_demo_that_is_told_to_logs_one_json_object_a_line_from_its_start(data_dir: Path, tmp_path: Path) -> None:
+    demo = Demo(data_dir, tmp_path / "demo.log", LOG_FORMAT="json")
+    try:
+        run_id = chat(demo.url, QUESTION)[0]["run_id"]
+    finally:
+        demo.stop()
+    lines = [json.loads(line) for line in demo.log.read_text().splitlines()]
+    assert any("mfca-rulebook: 0 added" in line["message"] for line in lines)
+    assert any(line.get("run_id") == run_id for line in lines)
+    assert QUESTION not in demo.log.read_text()
 
 
 def test_ask_without_a_server_answers_in_this_process(data_dir: Path) -> None:
