@@ -52,7 +52,6 @@ async def answered(page: Page, demo: Demo) -> None:
     await page.press("#question", "Enter")
     turn = page.locator(".turn")
     await expect(turn.locator(".steps li").filter(has_text="40 candidates")).to_be_visible(timeout=SLOW_MS)
-    await expect(turn.locator(".draft")).to_be_visible(timeout=SLOW_MS)
     await expect(turn.locator(".sources .card").first).to_be_visible()
     await expect(turn).to_have_attribute("data-state", "answered", timeout=SLOW_MS)
 
