@@ -75,6 +75,14 @@ class History:
             update: State = {"registry": [*registry, *missing]}
             await self._graph.aupdate_state(config_of(ref), update, as_node="finalize")
 
+    async def withdraw(self, ref: ThreadRef, run_id: str) -> None:
+        """Take the run's turn back, if it is the last: an answer that was not given is no part of the conversation."""
+        turns = (await self.state(ref))["turns"]
+        if turns and turns[-1]["run_id"] == run_id:
+            update: State = {"turns": turns[:-1]}
+            await self._graph.aupdate_state(config_of(ref), update, as_node="finalize")
+            await self.record(ref, turns[-1]["question"], turns[-1]["asked_at"], len(turns) - 1)
+
     async def record(self, ref: ThreadRef, question: str, at: str, turns: int) -> None:
         """Put the thread into its client's list, or move it up. A title once given stays."""
         async with self._changing(ref):

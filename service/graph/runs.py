@@ -219,8 +219,17 @@ class Runs:
             failed = as_failed(error)
             run.record = {**run.record, "ending": ending_of(failed, run.stopped_by)}
             self._audit.hold("run", run.record)
+            await self._withdrawn(run)
             return failed
         return terminal
+
+    async def _withdrawn(self, run: Run) -> None:
+        """What its reader was told is not given must not stand in the thread after all."""
+        try:
+            async with asyncio.timeout(ENDING_S):
+                await self._history.withdraw(run.request.ref, run.run_id)
+        except Exception:
+            logger.exception("turn not withdrawn run_id=%s", run.run_id)
 
     def _observed(self, run: Run) -> None:
         """Show the run's record to whoever watches. A fault of theirs is none of the run's."""

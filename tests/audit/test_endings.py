@@ -291,6 +291,24 @@ async def test_a_disk_that_cannot_take_a_record_ends_the_run_in_an_error_and_los
     assert (record["ending"]["code"], record["answer"]) == ("audit_unavailable", cited(frames))
 
 
+async def test_an_answer_that_could_not_be_recorded_does_not_stand_in_its_thread(
+    tmp_path: Path, audit: AuditLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    house, ref = House(services(tmp_path), ScriptedModel(), audit=audit), ThreadRef("alice", "t1")
+    [*_, first] = await house.ask()
+    append, refused = audit.append, AuditUnavailable("The answer could not be recorded, so it is not given.")
+
+    async def no_room(*_: object) -> None:
+        raise refused
+
+    monkeypatch.setattr(audit, "append", no_room)
+    assert (await house.ask("And record 2?"))[-1]["code"] == "audit_unavailable"
+    monkeypatch.setattr(audit, "append", append)
+    turns = (await house.history.state(ref))["turns"]
+    assert [turn["run_id"] for turn in turns] == [first["run_id"]]
+    assert (await house.history.summary(ref)).turns == 1
+
+
 def cited(frames: list[Frame]) -> str:
     return "".join(frame["text"] for frame in frames if frame["type"] == "token")
 
