@@ -1,5 +1,6 @@
 """The whole service in a process of its own, traced: `/readyz`, a trace and a thumb, and SIGTERM."""
 
+import json
 import re
 import signal
 from collections.abc import Iterator
@@ -55,7 +56,7 @@ def ask(server: Serving, question: str) -> httpx.Response:
 def said_at(log: str, words: str) -> datetime:
     """When the line with these words was written."""
     [line] = [line for line in log.splitlines() if words in line]
-    return datetime.fromisoformat(" ".join(line.split()[:2]).replace(",", "."))
+    return datetime.fromisoformat(json.loads(line)["time"])
 
 
 def traces_state(server: Serving) -> dict[str, Any]:
