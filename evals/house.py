@@ -4,16 +4,10 @@ import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
-from langgraph.checkpoint.memory import InMemorySaver
-from langgraph.store.memory import InMemoryStore
-
+from evals.runs import start_run
 from evals.seed import Question, Result, rank_of, turns_of
 from service.audit.off import NoAudit
-from service.graph.build import build_graph
 from service.graph.events import Done, Failed, Terminal
-from service.graph.history import History, config_of
-from service.graph.run import Request
-from service.graph.runs import Runs
 from service.graph.state import Services
 from service.installation import installation_of
 from service.llm.quote import Quote, Thresholds
@@ -24,7 +18,6 @@ from service.ranking import combined_order
 from service.sample import SAMPLE
 from service.settings import Settings
 from service.store import Progress, Store, open_store
-from service.threads import ThreadRef
 from service.web.off import NoWeb
 from service.wiring import limits_of
 
@@ -62,26 +55,11 @@ class House:
 
     async def run(self, question: Question, thresholds: Thresholds) -> Result:
         """Ask one question on a thread of its own that holds the question's history."""
-        saver = InMemorySaver()
-        graph = build_graph(saver)
-        history = History(graph, saver, InMemoryStore())
-        ref = ThreadRef("evals", question.id)
-        if question.history:
-            await graph.aupdate_state(config_of(ref), {"turns": turns_of(question)}, as_node="finalize")
-        model = Quote(self.scorer, thresholds)
-        runs = Runs(
-            graph,
-            history,
-            self._services,
-            lambda: model,
-            audit=NoAudit("an evaluation"),
-            installation=self._installation,
-            deadline_s=120,
-            max_runs=1,
-            max_runs_per_client=1,
+        model, audit = Quote(self.scorer, thresholds), NoAudit("an evaluation")
+        run = await start_run(
+            question, self._services, lambda: model, audit=audit, installation=self._installation, deadline_s=120
         )
         began = time.perf_counter()
-        run = runs.start(Request(ref, question.question))
         terminal: Terminal = [told.event async for told in run.events()][-1]  # type: ignore[assignment]
         return await self._result(question, terminal, time.perf_counter() - began)
 

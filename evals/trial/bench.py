@@ -7,12 +7,9 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 
-from langgraph.checkpoint.memory import InMemorySaver
-from langgraph.store.memory import InMemoryStore
-
 from evals.golden_set import Case
 from evals.house import Remembering, open_sample
-from evals.seed import turns_of
+from evals.runs import start_run
 from evals.train_samples import sample_passages
 from evals.trial.judge import Judge, NoJudge, expected_answer
 from evals.trial.kept import KeptRecords
@@ -22,10 +19,6 @@ from evals.trial.probes import Evidence, Probed, fitting_other, probe
 from evals.trial.trial import Row, Trial, row_of
 from evals.trial.watched import Watched
 from evals.trial.web import Remembered, counting, open_loopback_web
-from service.graph.build import build_graph
-from service.graph.history import History, config_of
-from service.graph.run import Request
-from service.graph.runs import Runs
 from service.graph.state import Services
 from service.installation import installation_of
 from service.llm.quote import Quote
@@ -38,10 +31,7 @@ from service.settings import Settings
 from service.skills.registry import Skills
 from service.skills.skill import NO_SKILL
 from service.store import Progress
-from service.threads import ThreadRef
 from service.wiring import limits_of
-
-CLIENT = "evals"
 
 
 @dataclass(slots=True)
@@ -64,24 +54,18 @@ class Bench:
     async def ask(self, case: Case) -> Observed:
         """Ask one case on a thread of its own that holds its history. Its record is the product's."""
         skill = self.skills.get(case.skill) if case.skill else NO_SKILL
-        ref = ThreadRef(CLIENT, case.id, skill.name)
-        saver, watched, kept = InMemorySaver(), Watched(self.services.knowledge), KeptRecords()
-        graph = build_graph(saver)
-        if case.history:
-            await graph.aupdate_state(config_of(ref), {"turns": turns_of(case)}, as_node="finalize")
-        runs = Runs(
-            graph,
-            History(graph, saver, InMemoryStore()),
+        watched, kept = Watched(self.services.knowledge), KeptRecords()
+        egress = counting()
+        run = await start_run(
+            case,
             replace(self.services, knowledge=watched),
             self.model_for_run,
             audit=kept,
             installation=self.installation,
             deadline_s=self.deadline_s,
-            max_runs=1,
-            max_runs_per_client=1,
+            web_search=case.web_search,
+            skill=skill,
         )
-        egress = counting()
-        run = runs.start(Request(ref, case.question, case.web_search, skill=skill))
         async for _ in run.events():
             pass
         record = kept.runs[run.run_id]
