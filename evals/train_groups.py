@@ -82,7 +82,8 @@ class Groups:
         self._examples = examples
         self._samples = samples
         self._lessons = lessons
-        counts = Counter(name for rule in rules for name in set(_NAME.findall(rule.text)))
+        # In the order of the text: a set's order is another one in each process, and so were the names drawn.
+        counts = Counter(name for rule in rules for name in dict.fromkeys(_NAME.findall(rule.text)))
         self._names = [name for name, count in counts.most_common(160) if not name.startswith(_NO_NAMES)]
 
     def of(self, step: int) -> list[Group]:

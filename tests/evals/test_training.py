@@ -1,4 +1,7 @@
+import os
 import random
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -108,3 +111,28 @@ def test_a_near_miss_differs_from_its_rule() -> None:
 
 def test_an_invented_sample_is_the_same_for_the_same_seed() -> None:
     assert sample(random.Random(9)) == sample(random.Random(9))
+
+
+DRAWS = """
+from evals.obliqa import Rule
+from evals.train_groups import Example, Groups
+from evals.train_lessons import LessonPairs, load_lessons
+
+texts = [f"The Alpha Fund and the {word} Fund must tell the {word} Board and the Sole Agent." for word in
+         ("Beta", "Gamma", "Delta", "Epsilon", "Zeta", "Eta", "Theta", "Iota")]
+rules = [Rule((1, str(number)), "", text) for number, text in enumerate(texts)]
+examples = [Example(f"What must the {text.split()[5]} Fund do?", (number,), ()) for number, text in enumerate(texts)]
+print([Groups(rules, examples, [], LessonPairs(load_lessons()[:3])).of(step) for step in (0, 60, 200, 501, 502)])
+"""
+
+
+def test_the_groups_of_a_step_are_the_same_in_every_process() -> None:
+    def drawn(seed: str) -> str:
+        environment = os.environ | {"PYTHONHASHSEED": seed}
+        run = subprocess.run(
+            [sys.executable, "-c", DRAWS], env=environment, capture_output=True, text=True, timeout=120
+        )
+        assert run.returncode == 0, run.stderr
+        return run.stdout
+
+    assert drawn("1") == drawn("2") == drawn("3")
