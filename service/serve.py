@@ -5,14 +5,14 @@ import json
 import os
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 import h11
 import uvicorn
-from fastapi import FastAPI
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from service.errors import OperatorError
@@ -90,7 +90,8 @@ def end_within(limit_s: float) -> None:
     last.start()
 
 
-def make_server(app: FastAPI, runs: Runs, host: str, port: int) -> Server:
+def make_server(app: Callable[..., Any], runs: Runs, host: str, port: int) -> Server:
+    """`app` is an ASGI application whose runs are `runs`."""
     config = uvicorn.Config(
         app,
         host=host,
