@@ -1,4 +1,4 @@
-"""The composition root: the one place that knows concrete classes. What it opens, it closes."""
+"""The composition root: with the modules beside it in service/DESIGN.md, all that knows concrete classes."""
 
 import asyncio
 import logging

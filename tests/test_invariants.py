@@ -1,4 +1,4 @@
-"""The invariants of DESIGN.md that hold without limits and audit: one test, or more, named after each."""
+"""The invariants of service/DESIGN.md that hold without limits and audit: one test, or more, named after each."""
 
 import shutil
 from dataclasses import replace

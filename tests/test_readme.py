@@ -1,8 +1,15 @@
 """What can drift is generated: the README's drawing, settings and commands equal the code's (acceptance 3)."""
 
+import re
+from pathlib import Path
+
+import service
 from service.graph.build import mermaid
 from service.settings import Settings, settings_table
 from tests.readme import README, filled
+
+CODE = Path(service.__file__).parent
+DESIGN = CODE / "DESIGN.md"
 
 
 def test_the_generated_parts_of_the_readme_are_current() -> None:
@@ -10,23 +17,18 @@ def test_the_generated_parts_of_the_readme_are_current() -> None:
     assert filled(text) == text, "run `make readme`"
 
 
-def test_the_drawing_shows_the_twelve_nodes_of_the_design() -> None:
-    nodes = {
-        "contextualize",
-        "retrieve_vector",
-        "rerank_vector",
-        "search_web",
-        "grade_documents",
-        "rewrite_query",
-        "give_up",
-        "assemble_sources",
-        "generate",
-        "reflect",
-        "prepare_regen",
-        "finalize",
-    }
+def test_the_design_describes_the_nodes_that_are_drawn() -> None:
+    described = re.findall(r"^\| `(\w+)` \|", DESIGN.read_text(encoding="utf-8"), re.MULTILINE)
     drawn = {word.rstrip(";") for line in mermaid().splitlines() for word in line.split() if word[0].isalpha()}
-    assert nodes == drawn - {"graph", "TD"}
+    assert len(described) == 12
+    assert set(described) == drawn - {"graph", "TD"}
+
+
+def test_every_invariant_that_the_code_refers_to_is_in_the_design() -> None:
+    stated = re.findall(r"^(\d+)\. ", DESIGN.read_text(encoding="utf-8"), re.MULTILINE)
+    cited = {n for path in CODE.rglob("*.py") for n in re.findall(r"invariant (\d+)", path.read_text(encoding="utf-8"))}
+    assert cited
+    assert cited <= set(stated)
 
 
 def test_every_setting_says_what_it_is() -> None:

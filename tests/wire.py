@@ -1,4 +1,4 @@
-"""The grammar of a run's events, as DESIGN.md section 4 states it, checked on what really left."""
+"""The grammar of a run's events, as service/DESIGN.md states it, checked on what really left."""
 
 import re
 from collections.abc import Sequence
