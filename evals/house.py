@@ -1,7 +1,8 @@
 """The product, opened over the sample knowledge base, for offline runs: one question, one result."""
 
+import math
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from evals.runs import start_run
@@ -11,10 +12,11 @@ from service.graph.events import Done, Failed, Terminal
 from service.graph.state import Services
 from service.installation import installation_of
 from service.llm.quote import Quote, Thresholds
-from service.model import Candidate, ComponentState, Scope, Usage
+from service.model import Candidate, Scope, Usage
 from service.models import load_the_reranker, load_the_scorer
 from service.ports import Reranker
 from service.ranking import combined_order
+from service.rerank.cross_encoder import CrossEncoderReranker
 from service.sample import SAMPLE
 from service.settings import Settings
 from service.store import Progress, Store, open_store
@@ -22,22 +24,11 @@ from service.web.off import NoWeb
 from service.wiring import limits_of
 
 
-class Remembering:
-    """A scorer that scores each pair once: a search over thresholds asks for the same pairs again and again."""
-
-    def __init__(self, scorer: Reranker) -> None:
-        self._scorer = scorer
-        self._known: dict[tuple[str, str], float] = {}
-        self.name = scorer.name
-
-    async def scores(self, query: str, texts: Sequence[str]) -> list[float]:
-        new = [text for text in dict.fromkeys(texts) if (query, text) not in self._known]
-        for text, score in zip(new, await self._scorer.scores(query, new), strict=True):
-            self._known[query, text] = score
-        return [self._known[query, text] for text in texts]
-
-    def state(self) -> ComponentState:
-        return self._scorer.state()
+def remember_all(*rerankers: Reranker) -> None:
+    """Score each pair once, however many there are: an offline run asks for the same pairs again and again."""
+    for reranker in rerankers:
+        if isinstance(reranker, CrossEncoderReranker):
+            reranker.remembers = math.inf
 
 
 class House:
@@ -45,12 +36,11 @@ class House:
 
     def __init__(self, store: Store, settings: Settings, reranker: Reranker) -> None:
         self.settings = settings
-        scorer = load_the_scorer(settings, reranker)
-        self.scorer = Remembering(scorer)
-        self._services = Services(
-            store.knowledge, Remembering(reranker), self.scorer, NoWeb(), store.snapshots, limits_of(settings)
-        )
-        self._installation = installation_of(settings, self._services.limits, store.embedder.identity, reranker, scorer)
+        self.scorer = load_the_scorer(settings, reranker)
+        remember_all(reranker, self.scorer)
+        limits = limits_of(settings)
+        self._services = Services(store.knowledge, reranker, self.scorer, NoWeb(), store.snapshots, limits)
+        self._installation = installation_of(settings, limits, store.embedder.identity, reranker, self.scorer)
         self._found: dict[str, list[Candidate]] = {}
 
     async def run(self, question: Question, thresholds: Thresholds) -> Result:

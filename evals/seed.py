@@ -40,6 +40,16 @@ class Question:
     tags: tuple[str, ...]
     split: str
 
+    def is_right(self, status: str, states_all: bool) -> bool:
+        """Refused where nothing answers; else answered, with every fact and nothing forbidden (`states_all`).
+
+        A draft under a warning (`partial`) is neither: it is not what was asked for, and it does not say that the
+        knowledge base lacks it.
+        """
+        if self.status == "refused":
+            return status == "refused"
+        return status == "answered" and states_all
+
 
 @dataclass(frozen=True, slots=True)
 class Result:
@@ -65,10 +75,7 @@ class Result:
 
     @property
     def right(self) -> bool:
-        """Not answered where nothing answers; else answered, with the facts stated and none of the near miss."""
-        if self.question.status == "refused":
-            return self.status != "answered"
-        return self.status == "answered" and self.states_facts and not self.states_forbidden
+        return self.question.is_right(self.status, self.states_facts and not self.states_forbidden)
 
 
 def fold(text: str) -> str:

@@ -76,6 +76,20 @@ class Span:
 
 
 @dataclass(frozen=True, slots=True)
+class TableRow:
+    """A row of a table: characters `start:end` of a passage's text. `table` tells the tables of a page apart.
+
+    `heading`: a row of column headings, or the caption, which says what the rows below it are about. Rows that one
+    first cell spans are one.
+    """
+
+    start: int
+    end: int
+    table: int
+    heading: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Passage:
     """A piece of a page that is retrieved, graded and cited as one.
 
@@ -83,6 +97,7 @@ class Passage:
     snapshot of the whole page that it was cut from. `text` is verbatim: the `spans` of the page's blocks joined with a
     newline. `context` is the line "document > section" that is indexed with the text and never shown as text.
     `address` is relative to the source's base URL ("" for a file without an address); `fetched_at` is ISO 8601, UTC.
+    `rows` are the rows of tables in the text, in its order.
     """
 
     passage_id: str
@@ -98,6 +113,7 @@ class Passage:
     spans: tuple[Span, ...]
     fetched_at: str
     page: int | None = None
+    rows: tuple[TableRow, ...] = ()
 
     @property
     def label(self) -> Label:

@@ -33,8 +33,8 @@ Say = Callable[[str], None]
 NOTES = (
     "Same store, reranker, model and loopback web for all; only the design differs. The six are given neither the "
     "toggle nor a history: a follow-up is put to them with its topic. “Mended” is with every quirk of `desk.Quirks` "
-    "off. Designs 1, 3, 5 and 6 read the dense path, as published; 2, 4 and Gatehouse the reranker's order, over 20 "
-    "candidates for 2 and 4, which keep five at most, and 40 for Gatehouse.",
+    "off. Designs 1, 3, 5 and 6 read the dense path, as published; 2, 4 and Gatehouse the reranker's order, over the "
+    "same candidates (`RETRIEVE_K`).",
 )
 SCRIPTED_NOTE = (
     "The scripted model knows the labels, and “right” is read off the same labels: without errors, a design that "

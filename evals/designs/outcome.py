@@ -78,7 +78,7 @@ async def outcome_of(entry: Entry, case: Case, bench: Bench, model: DesignModel,
         kind=case.kind,
         expected=case.status,
         status=found["status"],
-        right=is_right(found["status"], found["answer"], case),
+        right=case.is_right(found["status"], states_the_answer(found["answer"], case)),
         unsupported=found["status"] in SHOWN and unsupported(found["answer"], found["evidence"], case.question),
         calls=found["calls"],
         searches=searches,
@@ -90,13 +90,6 @@ async def outcome_of(entry: Entry, case: Case, bench: Bench, model: DesignModel,
         seconds=round(seconds, 3),
         answer=found["answer"],
     )
-
-
-def is_right(status: str, answer: str, case: Case) -> bool:
-    """Answered with its facts and none of the near miss; refused where the labels say so. A warning is neither."""
-    if case.status == "refused":
-        return status == "refused"
-    return status == "answered" and states_the_answer(answer, case)
 
 
 def path_of(way: str, searches: int, status: str) -> str:

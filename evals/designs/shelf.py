@@ -16,10 +16,6 @@ Encode = Callable[[list[str]], NDArray[np.float32]]
 """Vectors of texts: float32 (n, dim), unit length."""
 
 
-RERANKED = 20
-"""Candidates scored for designs 2 and 4, which keep five at most; 1, 3, 5 and 6 take the dense path as published."""
-
-
 class KeptScores:
     """A reranker whose scores are kept in a file: all designs, models and error rates ask about the same pairs."""
 
@@ -48,9 +44,9 @@ def _key(*parts: str) -> str:
 
 
 class Shelf:
-    """Two ways to cut what one search of the product's store brings."""
+    """Two ways to cut what one search of the product's store brings. `candidates`: as many as the product reads."""
 
-    def __init__(self, knowledge: KnowledgeBase, reranker: Reranker, encode: Encode, candidates: int = 40) -> None:
+    def __init__(self, knowledge: KnowledgeBase, reranker: Reranker, encode: Encode, candidates: int) -> None:
         self._knowledge, self._reranker, self._encode = knowledge, reranker, encode
         self._candidates = candidates
         self._vectors: dict[str, NDArray[np.float32]] = {}
@@ -68,7 +64,7 @@ class Shelf:
 
     async def by_rerank(self, question: str, k: int) -> list[Candidate]:
         """The `k` best of search and reranker together, as the product orders them. Scores are the reranker's, 0..1."""
-        found = (await self.search(question))[:RERANKED]
+        found = await self.search(question)
         scores = await self._reranker.scores(question, [candidate.passage.indexed_text for candidate in found])
         return [Candidate(found[i].passage, scores[i]) for i in combined_order(scores)][:k]
 

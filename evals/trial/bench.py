@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from evals.golden_set import Case
-from evals.house import Remembering, open_sample
+from evals.house import open_sample, remember_all
 from evals.runs import start_run
 from evals.train_samples import sample_passages
 from evals.trial.judge import Judge, NoJudge, expected_answer
@@ -25,7 +25,7 @@ from service.llm.quote import Quote
 from service.model import Passage
 from service.models import choose_model, load_the_reranker, load_the_scorer
 from service.observe.scorable import Scorable
-from service.ports import AnswerModel, Reranker
+from service.ports import AnswerModel
 from service.record import InstallationRecord, RunRecord
 from service.settings import Settings
 from service.skills.registry import Skills
@@ -150,13 +150,14 @@ async def open_bench(
         store = await stack.enter_async_context(open_sample(settings, progress))
         reranker = load_the_reranker(settings)
         scorer = load_the_scorer(settings, reranker)
-        ranks, scores = remembering(reranker, scorer) if remember else (reranker, scorer)
+        if remember:
+            remember_all(reranker, scorer)
         limits = limits_of(settings)
-        web = await stack.enter_async_context(open_loopback_web(scores, store.snapshots, strips=settings.WEB_STRIPS))
-        services = Services(store.knowledge, ranks, scores, web, store.snapshots, limits)
+        web = await stack.enter_async_context(open_loopback_web(scorer, store.snapshots, strips=settings.WEB_STRIPS))
+        services = Services(store.knowledge, reranker, scorer, web, store.snapshots, limits)
         yield Bench(
             services,
-            await choose_model(settings, Quote(scores), stack),
+            await choose_model(settings, Quote(scorer), stack),
             installation_of(settings, limits, store.embedder.identity, reranker, scorer),
             web,
             Skills.load(settings.SKILLS_DIR),
@@ -165,12 +166,6 @@ async def open_bench(
             settings.RUN_DEADLINE_S,
             remember,
         )
-
-
-def remembering(reranker: Reranker, scorer: Reranker) -> tuple[Reranker, Reranker]:
-    """One memory for both where they are the same model."""
-    first = Remembering(reranker)
-    return first, first if scorer is reranker else Remembering(scorer)
 
 
 def shown(record: RunRecord) -> str:

@@ -110,10 +110,7 @@ class Observed:
 
     @property
     def right(self) -> bool:
-        """Not answered where nothing answers; else answered, with every fact and nothing forbidden."""
-        if self.is_answerable:
-            return self.status == "answered" and self.states_all
-        return self.status in ("refused", "partial")
+        return self.case.is_right(self.status, self.states_all)
 
     @property
     def has_draft(self) -> bool:
@@ -135,7 +132,7 @@ class Observed:
         if self.status not in ("answered", "partial", "refused"):
             return "error"
         if not self.is_answerable:
-            return "reflect"
+            return "reflect" if self.status == "answered" else "grade_documents"
         on_the_web = all(is_web(expected) for expected in self.case.expected)
         stages = (("found", "search_web" if on_the_web else "retrieve_vector"), *STAGES)
         lost = next((node for part, node in stages if self.share_in(self.ever(part)) < 1), "")

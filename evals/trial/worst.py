@@ -41,7 +41,7 @@ MEANING: Mapping[str, str] = {
     "retrieve_vector": "an expected passage was not among the candidates",
     "search_web": "the page that answers was not read",
     "rerank_vector": "an expected passage was found and fell behind in the rerank",
-    "grade_documents": "gate 1 dropped an expected passage",
+    "grade_documents": "gate 1 dropped an expected passage, or kept one where nothing answers",
     "generate": "the passages were kept, but the answer leaves a fact out or says what it must not",
     "reflect": "gate 3 said wrong: it held back an answer that was right, or passed one where nothing answers",
     "error": "the run ended in an error",

@@ -4,15 +4,14 @@ Each checkpoint holds all turns of its thread, and nothing here goes back in tim
 square of the turns (40 turns: 5.2 MB in 40 checkpoints, 0.3 MB in the last one).
 """
 
-from collections.abc import Sequence
-from typing import Any
-
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import ChannelVersions, Checkpoint, CheckpointMetadata
 from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 
+from service.checkpoints import WithoutSteps
 
-class NewestCheckpoint(AsyncSqliteSaver):
+
+class NewestCheckpoint(WithoutSteps, AsyncSqliteSaver):
     """Deletes what is older once the new checkpoint is committed: a crash between leaves one too many, never none."""
 
     async def aput(
@@ -44,11 +43,3 @@ class NewestCheckpoint(AsyncSqliteSaver):
         await super().adelete_thread(thread_id)
         async with self.lock:
             await self.conn.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-
-    async def aput_writes(
-        self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""
-    ) -> None:
-        """Keeps nothing: these are the steps of a run that was stopped half way, and no run is taken up again.
-
-        LangGraph 1.2.24 would store the untracked values among them too (question, passages, web findings).
-        """

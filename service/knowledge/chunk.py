@@ -4,17 +4,19 @@ import json
 import re
 from base64 import b32encode
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from itertools import groupby, pairwise
 
 from service.knowledge.readers.structure import Member
 from service.knowledge.sentences import sentences
+from service.knowledge.tables import TableHeads, headed, table_heads, table_rows
 from service.model import Block, Kind, Page, Passage, Span
 
 MERGE_TOKENS = 120  # unnumbered paragraphs under one heading are gathered up to here: about two of usual length
 CONTEXT_SHARE = 4  # the context line takes at most a quarter of the budget
+HEADS_SHARE = 4  # what heads a table, as much again
 MAX_CHARACTERS = 16  # per token: a word-piece tokenizer counts one token for a "word" of any length
 CAPTION_WORDS = 12  # a block of so few words without an end mark is a caption of what follows
 SEPARATOR = " > "
@@ -40,14 +42,16 @@ def chunk_page(
     """Return the passages of the page's content, in reading order.
 
     No `indexed_text` counts more than `max_tokens` by `count_tokens`. Headings are context, not text, unless the page
-    holds nothing else. Raises `ValueError` for a `max_tokens` too small for any text.
+    holds nothing else. What heads a table (caption, column headings) stands above its rows in every passage, unless
+    it is longer than a quarter of the budget. Raises `ValueError` for a `max_tokens` too small for any text.
     """
     parts: Counter[str] = Counter()
     passages = []
-    for unit in _units(page):
+    heads = _short_heads(page, count_tokens, max_tokens // HEADS_SHARE)
+    for unit in _units(page, {index for of in heads.values() for index in of}):
         first = page.blocks[unit[0]]
         context = context_line(page.title, first.headings, first.section, count_tokens, max_tokens // CONTEXT_SHARE)
-        for spans in _Cutter(page, context, bool(first.section), count_tokens, max_tokens).cut(unit):
+        for spans in _Cutter(page, context, bool(first.section), count_tokens, max_tokens, heads).cut(unit):
             place = json.dumps([source, address, first.section, first.headings])
             parts[place] += 1
             passages.append(
@@ -64,6 +68,7 @@ def chunk_page(
                     text=_text(page, spans),
                     spans=tuple(spans),
                     fetched_at=fetched_at,
+                    rows=tuple(table_rows(page.blocks, spans)),
                 )
             )
     return passages
@@ -74,6 +79,13 @@ def _identifier(place: str, part: int) -> str:
     return b32encode(digest).decode("ascii").lower()
 
 
+def _short_heads(page: Page, count_tokens: CountTokens, max_tokens: int) -> dict[int, list[int]]:
+    heads = table_heads(page.blocks)
+    texts = {table: "\n".join(page.blocks[index].text for index in of) for table, of in heads.items()}
+    short = (table for table, text in texts.items() if len(text) <= MAX_CHARACTERS * max_tokens)
+    return {table: heads[table] for table in short if count_tokens(texts[table]) <= max_tokens}
+
+
 def _text(page: Page, spans: Sequence[Span]) -> str:
     return "\n".join(page.blocks[span.block].text[span.start : span.end] for span in spans)
 
@@ -81,13 +93,14 @@ def _text(page: Page, spans: Sequence[Span]) -> str:
 # Units: what stands under one heading and one number
 
 
-def _units(page: Page) -> list[list[int]]:
-    """Return the content blocks' indices by unit, headings left out unless there is nothing else.
+def _units(page: Page, heads: Collection[int]) -> list[list[int]]:
+    """Return the content blocks' indices by unit, headings left out unless there is nothing else, and `heads`.
 
     A unit is a run of blocks under one path of headings and one number. What belongs to a numbered rule but stands
     elsewhere (a footnote) joins the rule's unit.
     """
-    content = [index for index, block in enumerate(page.blocks) if block.content and block.text.strip()]
+    filled = [index for index, block in enumerate(page.blocks) if block.content and block.text.strip()]
+    content = [index for index in filled if index not in heads]
     headings = set(_heading_blocks(page.blocks, content))
     opened = {after for before, after in pairwise(content) if before in headings}
     body = [index for index in content if index not in headings] or content
@@ -151,10 +164,15 @@ class _Cutter:
     numbered: bool
     count_tokens: CountTokens
     max_tokens: int
+    heads: TableHeads
 
     def cut(self, unit: Sequence[int]) -> list[_Atom]:
         pieces = self._pack(self._rows(unit), gather=not self.numbered)
-        return [piece for piece in pieces if any(character.isalnum() for character in _text(self.page, piece))]
+        kept = [piece for piece in pieces if any(character.isalnum() for character in _text(self.page, piece))]
+        return [self._headed(piece) for piece in kept]
+
+    def _headed(self, spans: _Atom) -> _Atom:
+        return headed(self.page.blocks, spans, self.heads)
 
     def _pack(self, atoms: Sequence[_Atom], *, gather: bool) -> list[_Atom]:
         """Join neighbours while they fit; an atom that is too long alone is cut at the next finer level."""
@@ -198,7 +216,7 @@ class _Cutter:
         return (current[:-1], [last]) if _announces(self.page.blocks[last.block]) else (current, [])
 
     def _fits(self, spans: _Atom) -> bool:
-        text = _text(self.page, spans)
+        text = _text(self.page, self._headed(spans))
         if len(text) > MAX_CHARACTERS * self.max_tokens:
             return False
         return self.count_tokens(f"{self.context}\n{text}" if self.context else text) <= self.max_tokens

@@ -12,7 +12,7 @@ from typing import Any, cast
 
 from service.errors import IngestError
 from service.knowledge.terms import terms_of
-from service.model import Kind, Passage, Scope, Span
+from service.model import Kind, Passage, Scope, Span, TableRow
 
 MAX_BYTES = 65_535
 """Milvus's longest VARCHAR and JSON. A server counts bytes, Milvus Lite characters: bytes hold for both."""
@@ -55,6 +55,7 @@ def row_of(passage: Passage, *, parts: int, with_terms: bool) -> dict[str, objec
         "headings": list(passage.headings),
         "context": passage.context,
         "spans": [[span.block, span.start, span.end] for span in passage.spans],
+        "rows": [[row.start, row.end, row.table, row.heading] for row in passage.rows],
     }
     texts = {name: getattr(passage, name) for name in TEXT_FIELDS if name != "document"}
     texts["document"] = document_key(passage.source, passage.address)
@@ -109,6 +110,7 @@ def passage_of(row: Mapping[str, Any]) -> Passage:
         spans=tuple(Span(*span) for span in details["spans"]),
         fetched_at=row["fetched_at"],
         page=None if row["page"] == NO_PAGE else row["page"],
+        rows=tuple(TableRow(*of) for of in details.get("rows", ())),  # none in what was stored before there were any
     )
 
 

@@ -8,12 +8,13 @@ Two thresholds part three outcomes. No passage reaches `relevant`: refused. One 
 closest passages are quoted, and the verdict says that they may not answer (`partial`). One reaches `answers`: answered.
 """
 
-from collections.abc import AsyncGenerator, Sequence
-from dataclasses import dataclass
+from collections.abc import AsyncGenerator, Iterator, Sequence
+from dataclasses import dataclass, replace
 
 from service.citations.grounding import missing_quotations
 from service.llm import lexical
 from service.llm.mismatch import mismatch
+from service.llm.pieces import pieces
 from service.model import ABSTAIN, ComponentState, Grade, Judgement, Passage, Source, Turn, Usage
 from service.ports import Reranker
 
@@ -38,12 +39,37 @@ DEFAULT_THRESHOLDS = Thresholds()
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """A piece of a source that can be quoted by itself, with its evidence for the question."""
+    """A piece of a source that can be quoted by itself, with its evidence for the question.
+
+    `head` is what heads the table of which it is a row, else "".
+    """
 
     source: Source
     start: int
     text: str
     evidence: float
+    head: str = ""
+
+
+def units_of(source: Source) -> Iterator[Unit]:
+    """Yield what can be quoted of a source, still without evidence.
+
+    The cells of a row are joined by spaces: on a line of its own, one that opens with "-" or ">" would be Markdown.
+    """
+    text = source.passage.text
+    for piece in pieces(source.passage):
+        said, head = text[piece.start : piece.end], text[slice(*piece.head)] if piece.head else ""
+        yield Unit(source, piece.start, said.replace("\n", " ") if piece.in_row else said, 0.0, head.replace("\n", " "))
+
+
+def unquotable(question: str, unit: Unit) -> bool:
+    return lexical.unquotable(question, unit.text) or lexical.MARKER_LIKE.search(unit.head) is not None
+
+
+def in_context(unit: Unit) -> str:
+    """What is judged: the unit as a reader has it, below the headings of its page and of its table."""
+    above = f"{unit.source.passage.context}\n{unit.head}" if unit.head else unit.source.passage.context
+    return f"{above}\n{unit.text}"
 
 
 class Quote:
@@ -108,7 +134,7 @@ class Quote:
             return
         for index, unit in enumerate(chosen):
             gap = "\n\n" if index else ""
-            yield f"{gap}“{unit.text}” [[{unit.source.n}]]"
+            yield gap + "\n\n".join(f"“{text}” [[{unit.source.n}]]" for text in (unit.head, unit.text) if text)
 
     async def judge_grounded(
         self,
@@ -144,13 +170,12 @@ class Quote:
         A passage far behind the best one is left out: a rule beside the right one misleads more than it helps.
         """
         best = await self.best_passages(question, sources)
-        cut = [(source, start, end) for source in best for start, end in lexical.units(source.passage.text)]
-        texts = [f"{source.passage.context}\n{source.passage.text[start:end]}" for source, start, end in cut]
+        units = [unit for source in best for unit in units_of(source) if not unquotable(question, unit)]
         found: dict[int, Unit] = {}
-        for (source, start, end), score in zip(cut, await self.evidence(question, texts), strict=True):
-            text = source.passage.text[start:end]
-            if not lexical.unquotable(question, text) and (source.n not in found or score > found[source.n].evidence):
-                found[source.n] = Unit(source, start, text, score)
+        for unit, score in zip(units, await self.evidence(question, list(map(in_context, units))), strict=True):
+            n = unit.source.n
+            if n not in found or score > found[n].evidence:
+                found[n] = replace(unit, evidence=score)
         return [found[source.n] for source in sources if source.n in found]
 
     async def best_passages(self, question: str, sources: Sequence[Source]) -> list[Source]:

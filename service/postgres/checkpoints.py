@@ -1,8 +1,7 @@
 """Threads in PostgreSQL: LangGraph's checkpointer keeping only a thread's newest checkpoint, and its store."""
 
 import logging
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Iterable
 
 import psycopg
 from langchain_core.runnables import RunnableConfig
@@ -11,13 +10,14 @@ from langgraph.checkpoint.postgres.aio import AsyncPostgresSaver
 from langgraph.store.base import Op, Result
 from langgraph.store.postgres.aio import AsyncPostgresStore
 
+from service.checkpoints import WithoutSteps
 from service.ports import ThreadLocks
 from service.postgres.pool import Pool, answering
 
 logger = logging.getLogger(__name__)
 
 
-class PostgresCheckpoints(AsyncPostgresSaver):
+class PostgresCheckpoints(WithoutSteps, AsyncPostgresSaver):
     """Stores a checkpoint only while the thread's lock is this replica's, then deletes the older ones.
 
     The rule of `graph/checkpoints.py`: a crash between the two leaves one checkpoint too many, never none.
@@ -47,11 +47,6 @@ class PostgresCheckpoints(AsyncPostgresSaver):
             except (psycopg.errors.SerializationFailure, psycopg.errors.DeadlockDetected):
                 logger.info("older checkpoints are left to the next turn: the thread was written meanwhile")
         return stored
-
-    async def aput_writes(
-        self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""
-    ) -> None:
-        """Keeps nothing, as in `graph/checkpoints.py`: no run that was stopped half way is taken up again."""
 
     async def adelete_thread(self, thread_id: str) -> None:
         async with answering():

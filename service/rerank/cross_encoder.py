@@ -27,7 +27,7 @@ REMEMBERED = 4096
 class CrossEncoderReranker:
     """A sentence-transformers `CrossEncoder` with one output. At most `max_concurrent` calls compute at a time.
 
-    The latest `REMEMBERED` scores are kept, under a digest of their pair, so that none is computed twice in a run.
+    The latest `remembers` scores are kept, under a digest of their pair, so that none is computed twice in a run.
     """
 
     def __init__(self, model: "CrossEncoder", name: str, *, max_concurrent: int) -> None:
@@ -41,6 +41,8 @@ class CrossEncoderReranker:
         # asyncio's semaphores belong to one event loop each, and a process may run several one after another.
         self._slots: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = WeakKeyDictionary()
         self._remembered: OrderedDict[bytes, float] = OrderedDict()
+        self.remembers: float = REMEMBERED
+        """Scores kept at most; `math.inf` keeps all."""
         self.name = name
         self.sha256 = sha256_of_parameters(model)
         self.waiting = 0
@@ -84,7 +86,7 @@ class CrossEncoderReranker:
         for pair, score in scores.items():
             self._remembered[pair] = score
             self._remembered.move_to_end(pair)
-        while len(self._remembered) > REMEMBERED:
+        while len(self._remembered) > self.remembers:
             self._remembered.popitem(last=False)
 
     def state(self) -> ComponentState:

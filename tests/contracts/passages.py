@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from service.model import Kind, Passage, Span
+from service.model import Kind, Passage, Span, TableRow
 
 SYNONYMS = {"cash": "money", "funds": "money"}
 
@@ -59,4 +59,5 @@ def passage(
         spans=(Span(0, 0, len(text)), Span(2, 5, 9)),
         fetched_at="2025-01-02T03:04:05Z",
         page=page,
+        rows=(TableRow(0, len(text), 1, True),),
     )

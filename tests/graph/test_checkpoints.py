@@ -2,12 +2,15 @@
 
 import asyncio
 from pathlib import Path
+from typing import Any
 
 import pytest
+from langgraph.checkpoint.base import BaseCheckpointSaver
 
 from service.graph.checkpoints import NewestCheckpoint
 from service.graph.events import Failed
 from service.graph.run import Request, Run
+from service.postgres.checkpoints import PostgresCheckpoints
 from service.threads import ThreadRef
 from tests.api.stalling import PHASES, Stall, stalling
 from tests.running import House
@@ -43,6 +46,12 @@ async def test_a_run_that_is_stopped_leaves_nothing_in_the_file(tmp_path: Path, 
         async with saver.conn.execute("SELECT count(*) FROM writes") as cursor:
             assert await cursor.fetchone() == (0,)
     assert b"SECRET" not in await asyncio.to_thread(on_disk, tmp_path)
+
+
+@pytest.mark.parametrize("saver", [NewestCheckpoint, PostgresCheckpoints])
+def test_neither_store_comes_to_keep_a_run_s_steps(saver: type[BaseCheckpointSaver[Any]]) -> None:
+    """LangGraph's own method stands behind ours among the bases."""
+    assert saver.aput_writes.__qualname__ == "WithoutSteps.aput_writes"
 
 
 async def test_a_thread_of_many_turns_has_one_checkpoint(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from service.knowledge.chunk import MERGE_TOKENS, chunk_page, context_line
 from service.knowledge.readers.html import read_html
+from service.knowledge.tables import table_heads
 from service.model import Block, Page, Passage
 
 
@@ -132,6 +133,57 @@ def test_the_cells_of_a_row_stay_together() -> None:
         assert [line.startswith("Row") for line in lines] == [True, False] * (len(lines) // 2)
 
 
+def table(rows: int, head: str = "<caption>Fees<tr><th>Form<th>Fee") -> str:
+    return f"<table>{head}{''.join(f'<tr><td>Form {n} of the firm<td>{n} crowns' for n in range(rows))}</table>"
+
+
+def rows_of(passage: Passage) -> list[tuple[str, bool]]:
+    return [(passage.text[row.start : row.end].replace("\n", "/"), row.heading) for row in passage.rows]
+
+
+def test_caption_and_column_headings_stand_above_the_rows_in_every_passage_of_a_table() -> None:
+    passages = cut("<p>They are these.</p>" + table(12), max_tokens=30)
+    assert len(passages) > 2
+    assert passages[0].text.startswith("They are these.\nFees\nForm\nFee\nForm 0")
+    assert all(passage.text.startswith("Fees\nForm\nFee\nForm ") for passage in passages[1:])
+    assert [rows_of(passage)[:3] for passage in passages[:2]] == [
+        [("Fees", True), ("Form/Fee", True), ("Form 0 of the firm/0 crowns", False)],
+        [("Fees", True), ("Form/Fee", True), (rows_of(passages[1])[2][0], False)],
+    ]
+
+
+def test_column_headings_stand_above_a_row_that_is_a_rule_of_its_own_and_make_no_passage() -> None:
+    html = "<table><tr><th>Rule<th>Until<tr><td>CM 9.1.1 R<td>1 May 2031<tr><td>CM 9.1.2 R<td>2 May 2031</table>"
+    assert texts(html) == ["Rule\nUntil\nCM 9.1.1 R\n1 May 2031", "Rule\nUntil\nCM 9.1.2 R\n2 May 2031"]
+
+
+def test_two_tables_in_one_passage_have_each_its_own_headings() -> None:
+    other = "<table><tr><th>Kind<th>Most<tr><td>retail<td>7</table>"
+    [passage] = cut(table(1) + other)
+    assert [(text, passage.rows[index].table) for index, (text, _) in enumerate(rows_of(passage))] == [
+        ("Fees", 1),
+        ("Form/Fee", 1),
+        ("Form 0 of the firm/0 crowns", 1),
+        ("Kind/Most", 2),
+        ("retail/7", 2),
+    ]
+
+
+def test_headings_that_would_fill_the_passages_stand_where_the_page_has_them_alone() -> None:
+    found = texts(table(4, head=f"<tr><th>{'word ' * 12}<th>Fee"), max_tokens=30)
+    assert sum(text.count("word word") > 0 for text in found) == 1
+    assert "3 crowns" in found[-1]
+
+
+def test_a_table_without_rows_is_kept_as_it_is() -> None:
+    [passage] = cut("<table><tr><th>Form<th>Fee</table>")
+    assert rows_of(passage) == [("Form/Fee", True)]
+
+
+def test_what_is_no_table_has_no_rows() -> None:
+    assert [passage.rows for passage in cut("<p>Text.</p><dl><dt>term<dd>its meaning</dl>")] == [()]
+
+
 def test_a_term_stays_with_its_definition() -> None:
     entries = "".join(f"<dt>term {n}<dd>{'word ' * 40}." for n in range(4))
     assert [text.split("\n")[0] for text in texts(f"<dl>{entries}</dl>")] == ["term 0", "term 2"]
@@ -176,9 +228,11 @@ def test_no_room_for_any_text_is_an_error() -> None:
         cut("<p>word</p>", max_tokens=1)
 
 
+_TABLE = ("<table><tr><th>", "<th>", "<table><caption>", "<tr><td rowspan=2>", "</table>")
+_TAGS = ("<p>", "<h2>", "<li>", "<tr><td>", "<td>", "<dt>", "<dd>", "<p>1.1 A ", "<p>1.2 B ", "<nav>", *_TABLE)
 _PAGES = st.lists(
     st.tuples(
-        st.sampled_from(["<p>", "<h2>", "<li>", "<tr><td>", "<td>", "<dt>", "<dd>", "<p>1.1 A ", "<p>1.2 B ", "<nav>"]),
+        st.sampled_from(_TAGS),
         st.integers(0, 60),
         st.sampled_from(["word", "Ends. Next", "extraordinarily", "a:", "“Q.”"]),
     ),
@@ -192,19 +246,22 @@ def _markup(part: tuple[str, int, str]) -> str:
 
 
 @given(_PAGES, st.integers(12, 80))
-def test_every_passage_is_verbatim_within_the_budget_and_nothing_is_lost_or_doubled(
+def test_every_passage_is_verbatim_within_the_budget_and_nothing_is_lost_or_doubled_but_what_heads_a_table(
     parts: list[tuple[str, int, str]], max_tokens: int
 ) -> None:
     page = read_html("<title>A title of some words</title>" + "".join(map(_markup, parts)))
     passages = cut(page, max_tokens)
+    heads = {index for of in table_heads(page.blocks).values() for index in of}
     seen: set[tuple[int, int]] = set()
     for passage in passages:
         assert words(passage.indexed_text) <= max_tokens
         assert passage.text == "\n".join(page.blocks[s.block].text[s.start : s.end] for s in passage.spans)
+        here: set[tuple[int, int]] = set()
         for span in passage.spans:
             places = {(span.block, index) for index in range(span.start, span.end)}
             assert page.blocks[span.block].content
-            assert not places & seen
+            assert not places & (here if span.block in heads else seen)
+            here |= places
             seen |= places
     for number, block in enumerate(page.blocks):
         if block.content and block.text not in block.headings:

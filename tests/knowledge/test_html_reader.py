@@ -1,4 +1,5 @@
 import time
+from itertools import groupby
 
 import pytest
 from hypothesis import given
@@ -7,6 +8,7 @@ from hypothesis import strategies as st
 from service.errors import IngestError
 from service.knowledge.readers import read_page, styles
 from service.knowledge.readers.html import read_html
+from service.knowledge.readers.structure import Member
 from service.model import Block
 
 
@@ -222,6 +224,56 @@ def test_sub_items_keep_the_number_of_their_rule_and_a_heading_ends_it() -> None
 def test_a_numbered_table_row_numbers_no_other_row() -> None:
     found = sections("<p>CM 2.1 The fees:</p><table><tr><td>CM 3.1<td>ten<tr><td>late<td>six</table><p>So.</p>")
     assert (found["ten"], found["late"], found["So."]) == ("CM 3.1", "CM 2.1", "CM 2.1")
+
+
+def rows(html: str) -> list[list[str]]:
+    """The cells by row, a row that heads its table with a "+" before it."""
+    blocks = [block for block in read_html(html).blocks if isinstance(block, Member)]
+    grouped = [
+        (key, [block.text for block in of]) for key, of in groupby(blocks, lambda b: (b.table, b.row, b.heading))
+    ]
+    return [["+", *cells] if heading else cells for (_, _, heading), cells in grouped]
+
+
+@pytest.mark.parametrize(
+    ("html", "expected"),
+    [
+        ("<table><tr><th>Form<th>Fee<tr><td>A<td>4</table>", [["+", "Form", "Fee"], ["A", "4"]]),
+        ("<table><thead><tr><td>Form<td>Fee<tbody><tr><td>A<td>4</table>", [["+", "Form", "Fee"], ["A", "4"]]),
+        ("<table><caption>Fees<tr><td>A<td>4</table>", [["+", "Fees"], ["A", "4"]]),
+        ("<table><tr><td>A<td>4<tr><td>B<td>5</table>", [["A", "4"], ["B", "5"]]),
+        ("<table><tr><th>A<td>4<tr><th>B<td>5</table>", [["A", "4"], ["B", "5"]]),
+        ("<table><tr><th scope=row>A<tr><td>4</table>", [["A"], ["4"]]),
+        ("<table><tr><td>A<td>4<tr><th>Form<th>Fee</table>", [["A", "4"], ["Form", "Fee"]]),
+        ("<table><tr><tr><th>Fee<tr><td>4</table>", [["+", "Fee"], ["4"]]),
+    ],
+)
+def test_the_rows_that_name_the_columns_are_told_from_the_others(html: str, expected: list[list[str]]) -> None:
+    assert rows(html) == expected
+
+
+@pytest.mark.parametrize(
+    ("html", "expected"),
+    [
+        ("<tr><td rowspan=2>A<td>1<tr><td>2<tr><td>B<td>3", [["A", "1", "2"], ["B", "3"]]),
+        ("<tr><td>A<td rowspan=2>1<tr><td>B", [["A", "1"], ["B"]]),
+        ("<tr><td rowspan=many>A<td>1<tr><td>B<td>2", [["A", "1"], ["B", "2"]]),
+        ("<tr><td rowspan=999999999>A<td>1<tr><td>B<td>2", [["A", "1"], ["B", "2"]]),
+        (
+            "<tr><td rowspan=2>A<td><table><tr><td>x<tr><td>y</table><tr><td>2<tr><td>B",
+            [["A"], ["x"], ["y"], ["2"], ["B"]],
+        ),
+    ],
+)
+def test_the_rows_that_a_first_cell_spans_are_one(html: str, expected: list[list[str]]) -> None:
+    assert rows(f"<table>{html}</table>") == expected
+
+
+def test_what_stands_in_a_table_in_a_heading_cell_heads_nothing() -> None:
+    assert rows("<table><thead><tr><th>Fee<table><tr><td>x</table><tbody><tr><td>4</table>")[:2] == [
+        ["+", "Fee"],
+        ["x"],
+    ]
 
 
 def test_a_footnote_has_the_place_of_its_mark() -> None:

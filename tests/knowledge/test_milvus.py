@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -424,6 +425,12 @@ async def test_the_event_loop_runs_on_while_a_store_is_opened(path: str) -> None
 def test_a_row_gives_back_its_passage() -> None:
     for stored in (passage("money", page=3), passage("money", page=None)):
         assert passage_of(row_of(stored, parts=1, with_terms=True)) == stored
+
+
+def test_what_was_stored_before_the_rows_of_tables_were_is_read_without_them() -> None:
+    row: dict[str, Any] = row_of(passage("money"), parts=1, with_terms=True)
+    del row["details"]["rows"]
+    assert passage_of(row) == replace(passage("money"), rows=())
 
 
 @pytest.mark.parametrize(

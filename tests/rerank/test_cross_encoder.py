@@ -8,11 +8,12 @@ from typing import Any
 
 import pytest
 
+from evals.house import remember_all
 from service.errors import ModelFilesError
 from service.ports import Reranker
-from service.rerank import cross_encoder
 from service.rerank.choose import load_reranker
-from service.rerank.cross_encoder import BATCH_SIZE, CrossEncoderReranker
+from service.rerank.cross_encoder import BATCH_SIZE, REMEMBERED, CrossEncoderReranker
+from service.rerank.keep_order import KeepOrder
 
 pytestmark = pytest.mark.slow
 
@@ -219,12 +220,24 @@ async def test_a_pair_is_computed_once_however_often_it_is_asked_for(
 async def test_only_so_many_scores_are_kept_and_the_latest_asked_for_stay(
     reranker: CrossEncoderReranker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cross_encoder, "REMEMBERED", 2)
+    reranker.remembers = 2
     gate = Gate(reranker, monkeypatch)
     gate.let_go(9)
     for texts in (["a rule", "zebra"], ["a rule"], ["money"], ["a rule"], ["zebra"]):
         await reranker.scores("client", texts)
     assert gate.sizes == [2, 1, 1]
+
+
+async def test_an_offline_run_scores_each_pair_once_however_many_there_are(
+    reranker: CrossEncoderReranker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reranker, "_predict_batch", lambda _query, texts: [0.5] * len(texts))
+    remember_all(reranker, KeepOrder())
+    texts = [f"rule {n}" for n in range(REMEMBERED + 1)]
+    await reranker.scores("client", texts)
+    gate = Gate(reranker, monkeypatch)
+    await reranker.scores("client", texts)
+    assert gate.sizes == []
 
 
 async def test_a_stopped_call_leaves_no_score_behind(

@@ -8,6 +8,7 @@ from selectolax.lexbor import LexborHTMLParser, LexborNode
 from service.knowledge.readers.decode import decode
 from service.knowledge.readers.depth import flattened
 from service.knowledge.readers.landmarks import Landmarks, Region, is_note_mark, is_skip_link
+from service.knowledge.readers.rows import Rows
 from service.knowledge.readers.structure import Place, Position, RawBlock, structured
 from service.knowledge.readers.styles import Attributes, Box, StyleSheet, compute
 from service.model import Block, Page
@@ -111,7 +112,7 @@ class _Reader:
         self._run = _Run()
         self._anchors = {True: "", False: ""}
         self._marks: set[str] = set()
-        self._rows = self._tables = self._term = 0
+        self._rows = Rows()
 
     def read(self, root: LexborNode) -> list[RawBlock]:
         frames = [_Frame(Box(), self._landmarks.root(), Position())]
@@ -177,27 +178,16 @@ class _Reader:
         place: Place = "heading" if level else _PLACES.get(tag, above.place)
         if tag == "a" and place != "heading" and not (attributes.get("href") or "#").startswith("#"):
             place = "reference"
+        table = self._rows.table(tag, above.table)
         return Position(
             place=place,
             level=level or above.level,
             element=node.mem_id if level else above.element,
-            row=self._row(tag, above.row),
-            table=self._table(tag, above.table),
+            row=self._rows.row(node, tag, table, above.row),
+            table=table,
+            names_columns=self._rows.names_columns(node, tag, table, above.names_columns),
             notes=notes,
         )
-
-    def _row(self, tag: str, above: int) -> int:
-        """Number table rows and terms; a definition belongs to the last term."""
-        if tag in ("tr", "dt"):
-            self._rows += 1
-            self._term = self._rows if tag == "dt" else self._term
-            return self._rows
-        return self._term if tag == "dd" else above
-
-    def _table(self, tag: str, above: int) -> int:
-        if tag == "table":
-            self._tables += 1
-        return {"table": self._tables, "dl": 0}.get(tag, above)
 
     def _leave(self, frame: _Frame | None) -> None:
         if frame is not None and frame.box.display in ("block", "atomic"):

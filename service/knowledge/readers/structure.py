@@ -14,11 +14,13 @@ Place = Literal["text", "heading", "cell", "term", "reference"]
 class Member(Block):
     """A block of a table row or of a term and its definition. It equals a `Block` of the same text.
 
-    `row` tells a chunker which blocks belong together, `table` (0 for a term) which rows follow each other.
+    `row` tells a chunker which blocks belong together, `table` (0 for a term) which rows follow each other, `heading`
+    which of them name the columns or the table (a caption).
     """
 
     row: int = 0
     table: int = 0
+    heading: bool = False
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Block) and _fields(self) == _fields(other)
@@ -44,6 +46,7 @@ class Position:
     element: int = 0
     row: int = 0
     table: int = 0
+    names_columns: bool = False
     notes: tuple[str, ...] = ()
 
 
@@ -195,5 +198,5 @@ def _placed(block: RawBlock, path: tuple[str, ...], section: str) -> Block:
     if not block.content:
         return Block(block.text, content=False, anchor=block.anchor)
     if at.row:
-        return Member(block.text, True, path, section, block.anchor, row=at.row, table=at.table)
+        return Member(block.text, True, path, section, block.anchor, at.row, at.table, at.names_columns)
     return Block(block.text, True, path, section, block.anchor)

@@ -21,6 +21,7 @@ from tests.fakes import FixedKnowledge, FixedReranker, services
 from tests.running import installation
 
 NO_FAULTS = Faults(invents=0.0, guesses=0.0, misreads=0.0, distorts=0.0)
+CANDIDATES = 40
 QUESTION = "How long must the first record be kept?"
 PAGES = [
     WebPage("https://www.papers.example/records", "Records", "Most firms keep the first record for 40 years."),
@@ -73,7 +74,7 @@ def alike(texts: list[str]) -> NDArray[np.float32]:
 
 def shelf_of(passages: list[Passage] | None = None) -> Shelf:
     knowledge = FixedKnowledge(passages) if passages is not None else FixedKnowledge()
-    return Shelf(knowledge, FixedReranker(), alike)
+    return Shelf(knowledge, FixedReranker(), alike, CANDIDATES)
 
 
 def desk_of(model: Scripted, quirks: Quirks = PUBLISHED, passages: list[Passage] | None = None) -> Desk:
@@ -90,7 +91,7 @@ def bench_of(folder: Path, pages: list[WebPage] | None = None) -> Bench:
     limits = Limits(handoff_text="Ask the knowledge team.")
     given = services(folder, limits=limits)
     product = Product(given.knowledge, given.reranker, given.support, given.snapshots, limits, installation(limits))
-    return Bench(Shelf(given.knowledge, given.reranker, alike), LoopbackWeb(pages or PAGES), product)
+    return Bench(Shelf(given.knowledge, given.reranker, alike, CANDIDATES), LoopbackWeb(pages or PAGES), product)
 
 
 def calls(desk: Desk) -> int:

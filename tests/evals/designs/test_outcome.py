@@ -6,14 +6,16 @@ from pathlib import Path
 import pytest
 
 from evals.designs.lineup import LINEUP, Entry
-from evals.designs.outcome import Outcome, is_right, outcome_of, path_of
+from evals.designs.outcome import Outcome, outcome_of, path_of
 from evals.designs.scripted import Scripted
+from evals.designs.truth import states_the_answer
 from evals.designs.web import WebPage
 from evals.golden_set import Case
-from evals.seed import Expected
+from evals.seed import Expected, Result
 from service.errors import ModelUnavailable
 from service.model import Grade
 from tests.evals.designs.benches import NO_FAULTS, PAGES, bench_of, case_of, told
+from tests.evals.trial.made import observed, record
 
 DRAFT, VERIFIED = (entry for entry in LINEUP if entry.build is None)
 PAGE = "https://www.papers.example/strike"
@@ -101,20 +103,21 @@ async def test_the_searches_of_a_design_that_routes_by_itself_are_unasked(tmp_pa
         ("answered", "for 1 years", (1,), True),
         ("answered", "for 9 years", (1,), False),
         ("partial", "for 1 years", (1,), False),
+        ("answered", "for 1 years, or for 3 years", (1,), False),
+        ("refused", "no", (1,), False),
         ("refused", "no", (), True),
+        ("partial", "for 1 years", (), False),
         ("answered", "for 1 years", (), False),
         ("stopped", "", (), False),
     ],
 )
-def test_right_is_an_answer_with_its_facts_or_a_refusal_where_nothing_answers(
+def test_right_is_an_answer_with_its_facts_or_a_refusal_where_nothing_answers_in_every_evaluation(
     status: str, answer: str, numbers: tuple[int, ...], right: bool
 ) -> None:
-    assert is_right(status, answer, case_of(*numbers)) is right
-
-
-def test_a_near_miss_that_is_stated_is_not_right() -> None:
-    case = replace(case_of(1), forbidden=("for 3 years",))
-    assert not is_right("answered", "for 1 years, or for 3 years", case)
+    asked = replace(case_of(*numbers), forbidden=("for 3 years",))
+    assert asked.is_right(status, states_the_answer(answer, asked)) is right
+    assert Result(asked, status, answer, 1, 1, True, (), 0.0).right is right
+    assert observed(asked, record(outcome=status, answer=answer)).right is right
 
 
 @pytest.mark.parametrize(

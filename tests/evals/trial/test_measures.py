@@ -174,9 +174,9 @@ def test_refusals_have_precision_over_those_made_and_recall_over_those_wanted() 
     assert "refusal precision" not in missed
 
 
-def test_what_nothing_answers_is_right_unless_it_is_answered() -> None:
+def test_what_nothing_answers_is_right_only_when_it_is_refused() -> None:
     outcomes = {o: measured(case(), record(outcome=o))["right"][0] for o in ("refused", "partial", "answered", "error")}
-    assert outcomes == {"refused": 1, "partial": 1, "answered": 0, "error": 0}
+    assert outcomes == {"refused": 1, "partial": 0, "answered": 0, "error": 0}
 
 
 # Boundaries and cost
@@ -239,3 +239,7 @@ def test_a_case_is_lost_at_the_first_node_that_failed_it(passage: object, outcom
 
 def test_an_answer_that_nothing_supports_was_lost_at_the_judges() -> None:
     assert lost(outcome="answered") == "reflect"
+
+
+def test_what_is_shown_under_a_warning_where_nothing_answers_was_lost_where_a_passage_was_kept() -> None:
+    assert lost(outcome="partial") == "grade_documents"
