@@ -138,7 +138,7 @@ def orders_of(item: Ranked) -> dict[str, list[int]]:
     return {
         "search": search,
         "reranker alone": sorted(search, key=lambda i: -item.scores[i]),
-        "both ranks combined": combined_order(item.scores),
+        "both combined": combined_order(item.scores),
     }
 
 
@@ -146,7 +146,7 @@ def measures(ranked: Sequence[Ranked], limit: int, made_with: str) -> dict[str, 
     """The full pipeline's measures at 10, the candidates' recall, and each order by itself."""
     rows = {name: of_order(ranked, name) for name in orders_of(ranked[0])}
     return {
-        **rows["both ranks combined"],
+        **rows["both combined"],
         "candidates_recall": mean([recall_at(limit, range(len(item.found)), item.relevant()) for item in ranked]),
         "retrieve_k": limit,
         "questions": len(ranked),

@@ -22,7 +22,7 @@ from evals.train_low_rank import replace_file, write_checksums
 from service.knowledge.embed import packaged_model
 from service.knowledge.tuned import load_tuned
 from service.llm.mismatch import mismatch
-from service.ranking import combined_order
+from service.ranking import combined_order, log_odds
 from service.rerank.shipped import load_shipped
 
 CANDIDATES = 40
@@ -33,11 +33,6 @@ GRADED = 6
 def graded(item: Seen) -> list[int]:
     """Places of the candidates that the product would grade."""
     return combined_order(item.scores)[:GRADED]
-
-
-def logit(score: float) -> float:
-    held = min(max(score, 1e-7), 1 - 1e-7)
-    return math.log(held / (1 - held))
 
 
 def pairs_of(seen: Sequence[Seen]) -> tuple[list[float], list[bool]]:
@@ -54,13 +49,13 @@ def fit(scores: Sequence[float], right: Sequence[bool]) -> tuple[float, float]:
     """Slope and offset that make sigmoid(slope * logit + offset) the likeliest, hardly shrunk."""
     from sklearn.linear_model import LogisticRegression
 
-    design = np.array([[logit(score)] for score in scores])
+    design = np.array([[log_odds(score)] for score in scores])
     model = LogisticRegression(C=100.0).fit(design, np.array(right))
     return float(model.coef_[0, 0]), float(model.intercept_[0])
 
 
 def calibrated(score: float, slope: float, offset: float) -> float:
-    return 1 / (1 + math.exp(-(slope * logit(score) + offset)))
+    return 1 / (1 + math.exp(-(slope * log_odds(score) + offset)))
 
 
 def answer_scores(seen: Sequence[Seen], shelf: Shelf, *, with_rules: bool) -> tuple[list[float], list[float]]:

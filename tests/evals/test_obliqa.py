@@ -53,7 +53,7 @@ def test_no_passage_answers_on_both_sides_of_the_split() -> None:
 def test_the_full_pipelines_measures_are_those_of_both_ranks_combined() -> None:
     ranked = [Ranked("q", ["a", "b", "c"], [0.1, 0.2, 0.9], ["c"]), Ranked("r", ["a", "b"], [0.9, 0.1], ["z"])]
     found = measures(ranked, 3, "here")
-    assert found["recall@10"] == found["ablation"]["both ranks combined"]["recall@10"] == 0.5
+    assert found["recall@10"] == found["ablation"]["both combined"]["recall@10"] == 0.5
     assert found["candidates_recall"] == 0.5
     assert found["ablation"]["reranker alone"]["map@10"] == 0.5
 

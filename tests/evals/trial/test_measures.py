@@ -29,13 +29,13 @@ def test_ranking_measures_before_the_rerank_follow_the_order_of_the_search() -> 
 
 
 def test_after_the_rerank_the_combined_order_counts() -> None:
-    # First and second sum to the same as second and first, and the search's first stays first.
-    found = measured(case(1), record(one_pass([5, 1, 9], [0.2, 0.9, 0.1])))
+    # 0.6 log odds less log rank: -0.24, -0.45, -2.42. The search's first stays first.
+    found = measured(case(1), record(one_pass([5, 1, 9], [0.4, 0.6, 0.1])))
     assert found["recall@1 after rerank"] == (0, 1)
     assert found["MRR@10 after rerank"] == (0.5, 1)
-    # Third and first sum to what first and third do, and more than second and second: 5, 9, 1.
-    found = measured(case(9), record(one_pass([5, 1, 9], [0.1, 0.2, 0.9])))
-    assert found["MRR@10 after rerank"] == (0.5, 1)
+    # -1.32, -1.52, 0.22: 9, 5, 1.
+    found = measured(case(1), record(one_pass([5, 1, 9], [0.1, 0.2, 0.9])))
+    assert found["MRR@10 after rerank"] == (pytest.approx(1 / 3), 1)
 
 
 def test_an_expected_passage_that_did_not_come_back_counts_against_recall_and_map() -> None:
