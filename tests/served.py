@@ -243,10 +243,11 @@ async def serving(
     web_allowed: bool = True,
     metrics: Metrics | None = None,
     metrics_here: bool = True,
+    site: Path | None = None,
 ) -> AsyncIterator[Served]:
     """Serve the house on a free port. At the end the server is shut down as by a signal, and has left no task."""
     api = api_of(house, ping_s, max_body_bytes, body_timeout_s, readiness or nothing_to_report, access, limiter)
-    watched = replace(api, metrics=metrics or Metrics(), metrics_here=metrics_here)
+    watched = replace(api, metrics=metrics or Metrics(), metrics_here=metrics_here, site=site)
     app = create_app(
         replace(watched, skills=skills or Skills(), feedback_observers=feedback_observers, web_allowed=web_allowed)
     )
