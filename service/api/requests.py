@@ -9,7 +9,7 @@ from starlette.requests import HTTPConnection
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from service.api.access import Access
-from service.api.addresses import is_trusted, parsed
+from service.api.addresses import is_from_proxy
 from service.api.layer import Header, Layer, with_headers
 from service.logs import REQUEST_ID, RUN_ID
 
@@ -51,8 +51,7 @@ class RequestLog(Layer):
 def given_id(request: HTTPConnection, access: Access) -> str:
     """The id that a configured proxy gave, or "": anybody can send the header, and anything in it."""
     given = request.headers.getlist(HEADER)
-    peer = parsed(request.client.host) if request.client else None
-    if len(given) != 1 or peer is None or not is_trusted(peer, access.proxies):
+    if len(given) != 1 or not is_from_proxy(request, access.proxies):
         return ""
     return given[0] if VALID.fullmatch(given[0]) else ""
 

@@ -127,6 +127,16 @@ async def test_two_readers_behind_a_trusted_proxy_are_two_clients_and_without_it
             assert len(await threads_of(served, "203.0.113.2")) == expected
 
 
+async def test_whom_the_proxy_does_not_name_is_not_the_reader_at_the_servers_own_machine(tmp_path: Path) -> None:
+    async with guarded(tmp_path, rules=access(tmp_path, proxies=f"{HOST}/32", anonymous=True)) as served:
+        await served.client.post("/chat", json={"question": QUESTION, "thread_id": "t1"})
+        assert (await served.client.get("/threads/t1")).status_code == 200
+        for chain in ("unknown", "198.51.100.1,", "127.0.0.1, junk"):
+            answer = await served.client.get("/threads/t1", headers={"X-Forwarded-For": chain})
+            assert answer.status_code == 404
+        assert (await served.client.get("/session", headers={"X-Forwarded-For": ""})).json()["client"] == "unknown:"
+
+
 # Keys
 
 
