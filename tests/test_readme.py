@@ -1,7 +1,8 @@
 """What can drift is generated: the README's drawing, settings and commands equal the code's (acceptance 3)."""
 
 from service.graph.build import mermaid
-from service.settings import Settings, settings_table
+from service.settings import Settings
+from service.settings_table import settings_table
 from tests.readme import README, filled
 
 
