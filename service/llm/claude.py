@@ -27,8 +27,9 @@ from service.llm.asks import Ask, Asks, Models
 from service.llm.patience import Patience
 from service.llm.pricing import cost_usd
 from service.llm.reply import BrokenOff, Reply
-from service.model import UNAVAILABLE, ComponentState, Grade, Judgement, ModelCall, Passage, Source, Turn, Usage
+from service.model import UNAVAILABLE, ComponentState, Grade, Judgement, Passage, Source, Turn
 from service.ports import AnswerCut
+from service.usage import ModelCall, Usage
 
 logger = logging.getLogger(__name__)
 
