@@ -297,10 +297,13 @@ async def nothing_to_report() -> list[ComponentState]:
     return []
 
 
-async def eventually(condition: Callable[[], bool], within_s: float = 1.0) -> float:
-    """Wait for the condition and return how long it took (s). Fails when it does not come in time."""
+async def eventually(condition: Callable[[], bool], within_s: float = 20.0) -> float:
+    """Wait for the condition, and return how long it took (s).
+
+    The bound is against a hang: how fast it comes depends on the machine.
+    """
     began = time.monotonic()
     while not condition():
-        assert time.monotonic() - began < within_s, "it did not happen in time"
+        assert time.monotonic() - began < within_s, "it did not happen"
         await asyncio.sleep(0.005)
     return time.monotonic() - began
