@@ -12,7 +12,7 @@ from service.graph.events import Done, Failed, Terminal
 from service.graph.state import Services
 from service.installation import installation_of
 from service.llm.quote import Quote, Thresholds
-from service.model import Candidate, Scope, Usage
+from service.model import Candidate, Scope
 from service.models import load_the_reranker, load_the_scorer
 from service.ports import Reranker
 from service.ranking import combined_order
@@ -20,6 +20,7 @@ from service.rerank.cross_encoder import CrossEncoderReranker
 from service.sample import SAMPLE
 from service.settings import Settings
 from service.store import Progress, Store, open_store
+from service.usage import Usage
 from service.web.off import NoWeb
 from service.wiring import limits_of
 

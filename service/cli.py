@@ -22,7 +22,8 @@ from service.logs import log_to, style_for
 from service.model import Kind
 from service.sample import RULEBOOK, SAMPLE
 from service.serve import LAST_S, Note, check_port, end_within, listen_url, make_server, read_note, server_note
-from service.settings import Settings, load_settings, settings_table
+from service.settings import Settings, load_settings
+from service.settings_table import settings_table
 from service.skill_commands import commands as skill_commands
 from service.skill_commands import report_skills
 from service.workers import Workers, leave_with_the_parent, listen

@@ -12,7 +12,8 @@ from service.ratelimit.fallback import WithFallback
 from service.ratelimit.memory import MemoryLimiter
 from service.ratelimit.redis import RedisAway, RedisWindow
 from service.sessions import Sessions
-from service.settings import Settings, words_of
+from service.setting_values import words_of
+from service.settings import Settings
 
 HOW_TO_OPEN = (
     "No key is set, and this server can be reached from other machines ({why}): anybody could ask.\n"

@@ -4,19 +4,9 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequen
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
-from service.model import (
-    Candidate,
-    ComponentState,
-    Grade,
-    Judgement,
-    Passage,
-    Scope,
-    Source,
-    Turn,
-    Usage,
-    WebStatus,
-)
+from service.model import Candidate, ComponentState, Grade, Judgement, Passage, Scope, Source, Turn, WebStatus
 from service.record import FeedbackRecord, RecordedRun, RecordKind, RunRecord
+from service.usage import Usage
 
 
 class KnowledgeBase(Protocol):

@@ -4,26 +4,19 @@ A value out of bounds, or an unknown key in `.env`, is refused at start. The REA
 """
 
 import re
-from ipaddress import ip_network
 from pathlib import Path
 from typing import Literal
 
-from pydantic import AliasChoices, Field, SecretStr, ValidationError, field_validator, model_validator
+from pydantic import AliasChoices, Field, SecretStr, ValidationError, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from service.errors import OperatorError
-from service.keys import parse_keys
 from service.model import OnUngrounded
+from service.setting_values import DatabaseUrl, HashedKeys, HostNames, Networks, RedisUrl
 
 DEFAULT_HANDOFF = "Please ask the practice's knowledge team, who can look further and add what is missing."
 
 HTTP_ADDRESS_OR_NONE = r"^(https?://\S+)?$"
-
-
-HOST_NAME = re.compile(
-    r"\*|(?:\*\.)?[\w-]+(?:\.[\w-]+)*\.?|\[?[0-9A-Fa-f:.]*:[0-9A-Fa-f.]*:[0-9A-Fa-f:.]*\]?", re.ASCII
-)
-"""A name that a server is asked under, with what `Access` takes: `*`, `*.name`, a name, an address."""
 
 
 class Settings(BaseSettings):
@@ -52,29 +45,29 @@ class Settings(BaseSettings):
         pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,99}$",
         description="Collection of the passages; another name is another, empty store.",
     )
-    DATABASE_URL: SecretStr = Field(
+    DATABASE_URL: DatabaseUrl = Field(
         SecretStr(""), description="`postgresql://user:password@host/name`: threads that several replicas share."
     )
     WORKERS: int = Field(1, ge=1, le=64, description="Server processes; more than one needs MILVUS_URI, DATABASE_URL.")
     MILVUS_TIMEOUT_S: float = Field(10, gt=0, le=120, description="Time limit of one call to Milvus.")
 
     # Who may ask, and how often
-    API_KEYS: str = Field(
+    API_KEYS: HashedKeys = Field(
         "", description="Clients and the SHA-256 of their keys, `name:sha256,...`; `gatehouse key NAME` makes one."
     )
     ALLOW_ANONYMOUS: bool = Field(
         False, description="Let in whoever brings no key. Without API_KEYS only a server on loopback does so by itself."
     )
-    ALLOWED_HOSTS: str = Field(
+    ALLOWED_HOSTS: HostNames = Field(
         "", description="Names this server is asked under, comma-separated; `*.example.org` too. PUBLIC_URL's is one."
     )
-    TRUSTED_PROXIES: str = Field(
+    TRUSTED_PROXIES: Networks = Field(
         "", description="Addresses or networks whose X-Forwarded-For and -Proto are believed, comma-separated."
     )
     SESSION_HOURS: float = Field(12, gt=0, le=720, description="How long a sign-in on the page lasts.")
     RATE_LIMIT_PER_MINUTE: int = Field(30, ge=1, le=10_000, description="Questions of one client in any 60 s.")
     MAX_RUNS_PER_CLIENT: int = Field(8, ge=1, le=10_000, description="Answers of one client under way at a time.")
-    REDIS_URL: SecretStr = Field(
+    REDIS_URL: RedisUrl = Field(
         SecretStr(""), description="`redis://`, `rediss://` or `unix://`: the limit of several processes is kept there."
     )
     REDIS_TIMEOUT_S: float = Field(0.25, gt=0, le=2, description="How long a question waits for Redis, once.")
@@ -174,7 +167,7 @@ class Settings(BaseSettings):
     LOG_FORMAT: Literal["auto", "text", "json"] = Field(
         "auto", description="`auto` logs text to a terminal, and one JSON object a line to anything else."
     )
-    METRICS_NETWORKS: str = Field(
+    METRICS_NETWORKS: Networks = Field(
         "",
         description="Addresses or networks that read /metrics, comma-separated; this machine may in any case.",
     )
@@ -209,29 +202,6 @@ class Settings(BaseSettings):
             raise ValueError("JUDGE_MODEL needs JUDGE_BASE_URL, ANTHROPIC_API_KEY or ANTHROPIC_BASE_URL")
         return self
 
-    @field_validator("API_KEYS")
-    @classmethod
-    def keys_are_hashes(cls, text: str) -> str:
-        parse_keys(text)
-        return text
-
-    @field_validator("TRUSTED_PROXIES", "METRICS_NETWORKS")
-    @classmethod
-    def proxies_are_networks(cls, text: str) -> str:
-        for word in words_of(text):
-            ip_network(word)
-        return text
-
-    @field_validator("ALLOWED_HOSTS")
-    @classmethod
-    def hosts_are_names(cls, text: str) -> str:
-        for word in words_of(text):
-            if not HOST_NAME.fullmatch(word):
-                raise ValueError(
-                    f"{word!r} is no name: write gatehouse.example.org or *.example.org, without scheme, port and path"
-                )
-        return text
-
     @model_validator(mode="after")
     def metrics_have_a_port_of_their_own(self) -> "Settings":
         if self.METRICS_PORT and self.PORT in range(self.METRICS_PORT, self.METRICS_PORT + self.WORKERS):
@@ -239,20 +209,6 @@ class Settings(BaseSettings):
                 f"METRICS_PORT={self.METRICS_PORT} takes PORT={self.PORT}: choose another, one more for each worker"
             )
         return self
-
-    @field_validator("REDIS_URL")
-    @classmethod
-    def redis_is_a_url(cls, url: SecretStr) -> SecretStr:
-        if url.get_secret_value() and not url.get_secret_value().startswith(("redis://", "rediss://", "unix://")):
-            raise ValueError("must begin with redis://, rediss:// or unix://")
-        return url
-
-    @field_validator("DATABASE_URL")
-    @classmethod
-    def database_is_postgres(cls, url: SecretStr) -> SecretStr:
-        if url.get_secret_value() and not url.get_secret_value().startswith(("postgresql://", "postgres://")):
-            raise ValueError("must begin with postgresql://, for example postgresql://user:password@host:5432/name")
-        return url
 
     @model_validator(mode="after")
     def langfuse_keys_are_two(self) -> "Settings":
@@ -306,11 +262,6 @@ def undated(model: str) -> str:
     return re.sub(r"-(?:\d{8}|latest)\Z", "", model.strip().casefold())
 
 
-def words_of(text: str) -> list[str]:
-    """The parts of a comma-separated setting."""
-    return [word.strip() for word in text.split(",") if word.strip()]
-
-
 def load_settings() -> Settings:
     """Read the environment and `.env`. Raises `OperatorError` that names each bad key and what is wrong with it."""
     try:
@@ -325,13 +276,3 @@ def load_settings() -> Settings:
 def name_of(loc: tuple[int | str, ...]) -> str:
     """The key as the operator writes it; a rule over several keys has none."""
     return str(loc[0]).upper() if loc else "settings"
-
-
-def settings_table() -> str:
-    """The settings as a Markdown table, in the order of the class."""
-    rows = ["| setting | default | meaning |", "| --- | --- | --- |"]
-    for name, info in Settings.model_fields.items():
-        default = info.default
-        shown = "" if isinstance(default, SecretStr) or default == "" else f"`{default}`"
-        rows.append(f"| `{name}` | {shown} | {info.description} |")
-    return "\n".join(rows) + "\n"

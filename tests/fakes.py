@@ -21,9 +21,9 @@ from service.model import (
     Source,
     Span,
     Turn,
-    Usage,
 )
 from service.ports import AnswerCut, AnswerModel, KnowledgeBase, Reranker, WebAsk, WebFindings, WebSearch
+from service.usage import Usage
 
 PASS = Judgement("pass", "fine")
 FAIL = Judgement("fail", "not so")

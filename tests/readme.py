@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 from evals.designs.table import RESULTS, readme_part
 from service.cli import app
 from service.graph.build import mermaid
-from service.settings import settings_table
+from service.settings_table import settings_table
 
 README = Path(__file__).parent.parent / "README.md"
 

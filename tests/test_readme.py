@@ -5,7 +5,8 @@ from pathlib import Path
 
 import service
 from service.graph.build import mermaid
-from service.settings import Settings, settings_table
+from service.settings import Settings
+from service.settings_table import settings_table
 from tests.readme import README, filled
 
 CODE = Path(service.__file__).parent

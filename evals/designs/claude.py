@@ -14,8 +14,9 @@ from service.llm.asks import Ask
 from service.llm.claude import COMPLETE, Claude
 from service.llm.prompt import Prompt, fence, fenced_passage, fenced_passages, fenced_sources, new_mark
 from service.llm.reply import Reply
-from service.model import Grade, Passage, Source, Usage
+from service.model import Grade, Passage, Source
 from service.settings import Settings
+from service.usage import Usage
 
 PROMPTS = Path(__file__).with_name("prompts")
 PARTS = {

@@ -12,8 +12,9 @@ from evals.designs.port import DONT_KNOW, DesignModel, Topic
 from evals.designs.shelf import Shelf
 from evals.designs.topics import CURRENT, STALE
 from evals.designs.web import Visit
-from service.model import ABSTAIN, Candidate, Source, Status, Usage
+from service.model import ABSTAIN, Candidate, Source, Status
 from service.ports import AnswerCut
+from service.usage import Usage
 
 FENCE = 25
 """Supersteps after which a run is stopped and counted as stopped: LangGraph's own default for years."""

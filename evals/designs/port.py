@@ -4,8 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol, Self
 
-from service.model import Grade, Passage, Source, Usage
+from service.model import Grade, Passage, Source
 from service.ports import AnswerModel
+from service.usage import Usage
 
 Ability = Literal["route", "direct", "bullets"]
 """What a model may lack. Grading, writing and judging every model can."""

@@ -10,7 +10,8 @@ from typing import NoReturn, Self
 from evals.designs.port import Ability, CannotAsk, Fork
 from service.citations.grounding import missing_quotations
 from service.llm.quote import Quote
-from service.model import Grade, Passage, Source, Usage
+from service.model import Grade, Passage, Source
+from service.usage import Usage
 
 
 class Quoting(Quote):

@@ -24,7 +24,8 @@ from evals.seed import fold
 from service.knowledge.sentences import sentences
 from service.llm import lexical
 from service.llm.pricing import cost_usd
-from service.model import ABSTAIN, ComponentState, Grade, Judgement, ModelCall, Passage, Source, Turn, Usage
+from service.model import ABSTAIN, ComponentState, Grade, Judgement, Passage, Source, Turn
+from service.usage import ModelCall, Usage
 
 WRITER, GATE = "claude-sonnet-5-5", "claude-haiku-5-5"
 """Whose prices its tokens cost: of the writer, and of the small model that does everything else."""

@@ -9,8 +9,9 @@ from typing import Literal
 
 from evals.golden_set import Case
 from evals.seed import Expected
-from service.model import Passage, Result, Source, Usage
+from service.model import Passage, Result, Source
 from service.ports import AnswerModel
+from service.usage import Usage
 
 ProbedGate = Literal["documents", "grounded", "answers"]
 

@@ -13,6 +13,7 @@ from service.api.auth import COOKIE
 from service.api.deps import ApiState
 from service.api.door import Door
 from service.api.headers import PageHeaders
+from service.api.methods import HeadAsGet
 from service.api.problems import add_error_handlers
 from service.api.requests import RequestLog
 
@@ -28,7 +29,7 @@ class Application(FastAPI):
     """FastAPI with our headers and ids outside of everything, the answer to an unforeseen fault included."""
 
     def build_middleware_stack(self) -> ASGIApp:
-        return RequestLog(PageHeaders(super().build_middleware_stack()), self.state.api.access)
+        return RequestLog(PageHeaders(HeadAsGet(super().build_middleware_stack())), self.state.api.access)
 
 
 def create_app(api: ApiState) -> FastAPI:

@@ -3,10 +3,13 @@
 from starlette.requests import HTTPConnection
 
 from service.api.access import Access
-from service.api.addresses import client_address, is_trusted, origin_of, parsed
+from service.api.addresses import client_address, is_from_proxy, is_trusted, origin_of, peer_of
 from service.errors import Unauthorized
 
 COOKIE = "gatehouse"
+FORWARDED_FOR = "x-forwarded-for"
+NOT_READ = ("forwarded", "x-real-ip", "via")
+"""Other headers of proxies: they show that a request was handed on, and anybody's word of whose it is."""
 SIGN_IN = "Send a key as `Authorization: Bearer ...`, or sign in on the page."
 UNKNOWN_KEY = "This key is not known here. Ask whoever runs this server for one."
 
@@ -44,17 +47,20 @@ async def session_of(request: HTTPConnection, access: Access) -> str | None:
 
 
 def address_of(request: HTTPConnection, access: Access) -> str:
-    peer = request.client.host if request.client else None
-    return client_address(peer, request.headers.getlist("x-forwarded-for"), access.proxies)
+    return client_address(peer_of(request), request.headers.getlist(FORWARDED_FOR), access.proxies)
 
 
 def may_scrape(request: HTTPConnection, access: Access) -> bool:
-    """May this address read the metrics? What a proxy that is not ours has forwarded is nobody's own request."""
-    peer = parsed(request.client.host) if request.client else None
-    forwarded = request.headers.getlist("x-forwarded-for")
-    if peer is None or (forwarded and not is_trusted(peer, access.proxies)):
+    """May this address read the metrics?
+
+    What a proxy has handed on is nobody's own request, unless it is one of ours and says whose in the header we read.
+    """
+    forwarded = request.headers.getlist(FORWARDED_FOR)
+    if forwarded and not is_from_proxy(request, access.proxies):
         return False
-    origin = origin_of(str(peer), forwarded, access.proxies)
+    if not forwarded and any(name in request.headers for name in NOT_READ):
+        return False
+    origin = origin_of(peer_of(request), forwarded, access.proxies)
     return origin is not None and (origin.is_loopback or is_trusted(origin, access.scrapers))
 
 
@@ -62,9 +68,8 @@ def is_secure(request: HTTPConnection, access: Access) -> bool:
     """Does the reader reach us by https? Then the cookie may never travel in the clear."""
     if access.public_url.startswith("https://") or request.scope["scheme"] == "https":
         return True
-    peer = parsed(request.client.host) if request.client else None
-    forwarded = request.headers.get("x-forwarded-proto", "").strip().lower() == "https"
-    return forwarded and peer is not None and is_trusted(peer, access.proxies)
+    said = request.headers.get("x-forwarded-proto", "").strip().lower() == "https"
+    return said and is_from_proxy(request, access.proxies)
 
 
 def cookie_name(request: HTTPConnection, access: Access) -> str:

@@ -12,6 +12,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from service.api.access import Access
 from service.api.auth import identify
+from service.api.layer import Layer
 from service.api.problems import problem_of
 from service.errors import CallerError, HeadTooLarge, HostRefused, OriginRefused, Unauthorized
 
@@ -29,17 +30,14 @@ SIGN_IN_PAGE = """<!doctype html>
 """
 
 
-class Door:
+class Door(Layer):
     """Puts the client's name into the request's state, or answers with the reason why not."""
 
     def __init__(self, app: ASGIApp, access: Access) -> None:
-        self._app = app
+        super().__init__(app)
         self._access = access
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
+    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
         request = Request(scope)
         try:
             check_head(scope)

@@ -2,8 +2,9 @@
 
 import math
 
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import Message, Receive, Scope, Send
 
+from service.api.layer import Header, Layer, with_headers
 from service.ports import WINDOW_S, Allowance
 
 PAGE_HEADERS = {
@@ -17,31 +18,26 @@ PAGE_HEADERS = {
 NOT_KEPT = {"Cache-Control": "no-store"}
 
 
-class PageHeaders:
+class PageHeaders(Layer):
     """Stands outside everything, so that an answer to a fault of ours carries them too.
 
     The demo's `/site/` stands for pages that are not ours.
     """
 
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http" or scope["path"].startswith("/site/"):
+    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["path"].startswith("/site/"):
             await self._app(scope, receive, send)
-            return
-        state = scope.setdefault("state", {})
+        else:
+            await self._app(scope, receive, with_headers(send, lambda head: missing_headers(scope, head)))
 
-        async def send_with_headers(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                known = {name.lower() for name, _ in message["headers"]}
-                fixed = PAGE_HEADERS if scope["path"].startswith("/ui/") else PAGE_HEADERS | NOT_KEPT
-                wanted = fixed | rate_headers(state.get("allowance"))
-                extra = [(name.lower().encode(), value.encode()) for name, value in wanted.items()]
-                message = {**message, "headers": [*message["headers"], *(e for e in extra if e[0] not in known)]}
-            await send(message)
 
-        await self._app(scope, receive, send_with_headers)
+def missing_headers(scope: Scope, head: Message) -> list[Header]:
+    """What a route has set itself stands."""
+    known = {name.lower() for name, _ in head["headers"]}
+    fixed = PAGE_HEADERS if scope["path"].startswith("/ui/") else PAGE_HEADERS | NOT_KEPT
+    wanted = fixed | rate_headers(scope["state"].get("allowance"))
+    headers = [(name.lower().encode(), value.encode()) for name, value in wanted.items()]
+    return [header for header in headers if header[0] not in known]
 
 
 def rate_headers(allowance: Allowance | None) -> dict[str, str]:

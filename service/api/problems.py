@@ -11,6 +11,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.responses import JSONResponse
 
+from service.api.methods import allow
 from service.errors import GatehouseError
 
 logger = logging.getLogger(__name__)
@@ -76,10 +77,12 @@ def add_error_handlers(app: FastAPI) -> None:
         return problem(400, "client_gone", "The connection was closed before the body had arrived.")
 
     @app.exception_handler(HTTPException)
-    async def http(request: Request, error: HTTPException) -> JSONResponse:  # noqa: ARG001 - Starlette's signature
+    async def http(request: Request, error: HTTPException) -> JSONResponse:
         code = {404: "not_found", 405: "method_not_allowed"}.get(error.status_code, "http_error")
         answer = problem(error.status_code, code, str(error.detail))
         answer.headers.update(error.headers or {})
+        if error.status_code == 405:
+            answer.headers["Allow"] = allow(request, answer.headers.get("Allow", ""))
         return answer
 
     @app.exception_handler(Exception)

@@ -9,7 +9,8 @@ from starlette.requests import HTTPConnection
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from service.api.access import Access
-from service.api.addresses import is_trusted, parsed
+from service.api.addresses import is_from_proxy
+from service.api.layer import Header, Layer, with_headers
 from service.logs import REQUEST_ID, RUN_ID
 
 logger = logging.getLogger(__name__)
@@ -23,32 +24,26 @@ METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"}
 NO_ROUTE = "-"
 
 
-class RequestLog:
+class RequestLog(Layer):
     """Stands outside everything. uvicorn's own access log is off: it writes query strings, in which quotes stand."""
 
     def __init__(self, app: ASGIApp, access: Access) -> None:
-        self._app = app
+        super().__init__(app)
         self._access = access
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
+    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
         request_id = given_id(HTTPConnection(scope), self._access) or secrets.token_hex(16)
         REQUEST_ID.set(request_id)
         RUN_ID.set("")  # a connection's next request may begin in the context of the one before
-        scope.setdefault("state", {})
         began, status = time.perf_counter(), 0
 
-        async def send_with_id(message: Message) -> None:
+        def id_of(head: Message) -> list[Header]:
             nonlocal status
-            if message["type"] == "http.response.start":
-                status = message["status"]
-                message = {**message, "headers": [*message["headers"], (HEADER.lower().encode(), request_id.encode())]}
-            await send(message)
+            status = head["status"]
+            return [(HEADER.lower().encode(), request_id.encode())]
 
         try:
-            await self._app(scope, receive, send_with_id)
+            await self._app(scope, receive, with_headers(send, id_of))
         finally:
             log_request(scope, status, (time.perf_counter() - began) * 1000)
 
@@ -56,8 +51,7 @@ class RequestLog:
 def given_id(request: HTTPConnection, access: Access) -> str:
     """The id that a configured proxy gave, or "": anybody can send the header, and anything in it."""
     given = request.headers.getlist(HEADER)
-    peer = parsed(request.client.host) if request.client else None
-    if len(given) != 1 or peer is None or not is_trusted(peer, access.proxies):
+    if len(given) != 1 or not is_from_proxy(request, access.proxies):
         return ""
     return given[0] if VALID.fullmatch(given[0]) else ""
 

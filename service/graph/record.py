@@ -8,7 +8,7 @@ from service.graph.events import Done, Failed, Terminal
 from service.graph.run import Run
 from service.graph.state import Limits
 from service.graph.trail import by_number
-from service.model import ModelCall, Scope, Turn, Usage
+from service.model import Scope, Turn
 from service.record import (
     CallRecord,
     CapsRecord,
@@ -22,6 +22,7 @@ from service.record import (
     StoppedBy,
 )
 from service.skills.skill import Skill
+from service.usage import ModelCall, Usage
 
 OUTCOME_OF: Mapping[str, Outcome] = {"cancelled": "cancelled", "deadline_exceeded": "deadline"}
 

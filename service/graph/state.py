@@ -14,20 +14,10 @@ from langgraph.channels import UntrackedValue
 from service.graph.trail import Trail
 from service.graph.transcript import Transcript
 from service.knowledge.snapshots import Snapshots
-from service.model import (
-    Candidate,
-    Delivery,
-    Grade,
-    OnUngrounded,
-    Scope,
-    Source,
-    StoredSource,
-    Turn,
-    Usage,
-    Verdict,
-)
+from service.model import Candidate, Delivery, Grade, OnUngrounded, Scope, Source, StoredSource, Turn, Verdict
 from service.ports import AnswerModel, KnowledgeBase, Reranker, WebFindings, WebSearch
 from service.skills.skill import NO_SKILL, Gates, Skill
+from service.usage import Usage
 
 logger = logging.getLogger(__name__)
 

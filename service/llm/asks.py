@@ -16,7 +16,8 @@ from service.llm.prompt import (
     new_mark,
 )
 from service.llm.verdicts import ANSWERS_SCHEMA, BATCH_SCHEMA, GRADE_SCHEMA, GROUNDED_SCHEMA
-from service.model import Passage, Source, Turn, Usage
+from service.model import Passage, Source, Turn
+from service.usage import Usage
 
 NO_DRAFT = "There is no earlier draft."
 NONE_TRIED = "None."

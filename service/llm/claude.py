@@ -19,28 +19,23 @@ from contextlib import asynccontextmanager
 from typing import Self, TypeVar
 
 import anthropic
-import httpx2
 
 from service.errors import ModelUnavailable, ModelUnusable
 from service.llm import lexical, verdicts
 from service.llm.asks import Ask, Asks, Models
+from service.llm.faults import FAULTS, advice, is_transient, retry_after_s
 from service.llm.patience import Patience
 from service.llm.pricing import cost_usd
-from service.llm.reply import BrokenOff, Reply
-from service.model import UNAVAILABLE, ComponentState, Grade, Judgement, ModelCall, Passage, Source, Turn, Usage
+from service.llm.reply import Reply
+from service.model import UNAVAILABLE, ComponentState, Grade, Judgement, Passage, Source, Turn
 from service.ports import AnswerCut
+from service.usage import ModelCall, Usage
 
 logger = logging.getLogger(__name__)
 
 DEFAULT_BASE_URL = "https://api.anthropic.com"
 COMPLETE = frozenset({"end_turn", "stop_sequence"})
 """Stop reasons of a complete text. Any other, known or not, means that the text is no answer."""
-
-_FAULTS = (anthropic.AnthropicError, httpx2.HTTPError, BrokenOff, ValueError)
-"""What can go wrong on the wire; a `ValueError` is a body that is no JSON or no UTF-8."""
-
-_TRANSIENT_STATUS = frozenset({408, 409, 429})
-_TRANSIENT_TYPES = frozenset({"overloaded_error", "api_error", "rate_limit_error", "timeout_error"})
 
 T = TypeVar("T")
 
@@ -171,7 +166,7 @@ class Claude:
                 # Not one limit around the loop: it would run out in the reader's code, at the `yield`.
                 async with self._in_time(ask, until):
                     text = await anext(reply.texts, "")
-        except _FAULTS as fault:
+        except FAULTS as fault:
             raise self._unavailable(ask, fault, "The language model broke off in the middle of its answer.") from None
         finally:
             await self._finish(ask, reply)
@@ -266,12 +261,12 @@ class Claude:
         while True:
             try:
                 result = await once()
-            except _FAULTS as fault:
+            except FAULTS as fault:
                 failed += 1
-                pause_s = self._patience.pause_s(failed, _retry_after_s(fault))
+                pause_s = self._patience.pause_s(failed, retry_after_s(fault))
                 late = time.monotonic() - began + pause_s > self._patience.within_s
-                if late or failed >= self._patience.tries or not _transient(fault):
-                    raise self._unavailable(ask, fault, _advice(fault, ask.setting)) from None
+                if late or failed >= self._patience.tries or not is_transient(fault):
+                    raise self._unavailable(ask, fault, advice(fault, ask.setting)) from None
                 _log(ask, fault)
             else:
                 self._trouble = ""
@@ -288,33 +283,3 @@ def _log(ask: Ask, fault: Exception) -> None:
     """Log what the API said, shortened and on one line. It goes nowhere else."""
     fault_name, said = type(fault).__name__, verdicts.tidy(str(fault), 300)
     logger.warning("model call failed: model=%s fault=%s said=%r", ask.model, fault_name, said)
-
-
-def _transient(fault: Exception) -> bool:
-    """May the same call succeed in a moment? Not after a silence: it has used up the reader's patience already."""
-    if isinstance(fault, anthropic.APITimeoutError | httpx2.TimeoutException):
-        return False
-    if isinstance(fault, anthropic.APIStatusError):
-        if fault.status_code < 400:  # an error event inside a stream that began well
-            return fault.type in _TRANSIENT_TYPES
-        return fault.status_code in _TRANSIENT_STATUS or fault.status_code >= 500
-    return isinstance(fault, anthropic.APIConnectionError | httpx2.TransportError | BrokenOff)
-
-
-def _retry_after_s(fault: Exception) -> float | None:
-    """The seconds of a `retry-after` header; None where there is none, or a date, which this API does not send."""
-    header = fault.response.headers.get("retry-after", "") if isinstance(fault, anthropic.APIStatusError) else ""
-    return float(header) if header.isascii() and header.isdigit() else None
-
-
-def _advice(fault: Exception, setting: str) -> str:
-    """A message without a word of the API's own, which names the setting to check where one is to blame."""
-    match fault.status_code if isinstance(fault, anthropic.APIStatusError) else 0:
-        case 401 | 403:
-            return "The language model's server refused the key. Check ANTHROPIC_API_KEY."
-        case 404:
-            return f"The language model's server does not know the model. Check {setting} and ANTHROPIC_BASE_URL."
-        case 400 | 402 | 413 | 422:
-            return "The language model's server refused the request."
-        case _:
-            return "The language model is not available at the moment."

@@ -6,8 +6,9 @@ from dataclasses import replace
 from typing import TypeVar
 
 from service.errors import ModelUnavailable
-from service.model import ComponentState, Grade, Judgement, Passage, Source, Turn, Usage, is_down
+from service.model import ComponentState, Grade, Judgement, Passage, Source, Turn, is_down
 from service.ports import AnswerModel
+from service.usage import Usage
 
 T = TypeVar("T")
 

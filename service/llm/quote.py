@@ -15,8 +15,9 @@ from service.citations.grounding import missing_quotations
 from service.llm import lexical
 from service.llm.mismatch import mismatch
 from service.llm.pieces import pieces
-from service.model import ABSTAIN, ComponentState, Grade, Judgement, Passage, Source, Turn, Usage
+from service.model import ABSTAIN, ComponentState, Grade, Judgement, Passage, Source, Turn
 from service.ports import Reranker
+from service.usage import Usage
 
 
 @dataclass(frozen=True, slots=True)

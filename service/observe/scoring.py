@@ -16,10 +16,11 @@ from queue import Empty, SimpleQueue
 from typing import Any, Protocol, TypeVar
 
 from service.errors import AuditUnavailable
-from service.model import ComponentState, Usage
+from service.model import ComponentState
 from service.observe.scorable import Scorable, is_scorable
 from service.ports import AuditSink, FeedbackObserver, ScoreSink
 from service.record import FeedbackRecord, MissingScore, RunRecord, ScoreItem, ScoreRecord
+from service.usage import Usage
 
 logger = logging.getLogger(__name__)
 

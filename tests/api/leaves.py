@@ -31,7 +31,6 @@ from tests.messages_server import (
 from tests.running import House
 from tests.served import HOST, Served, eventually, serving
 
-WITHIN_S = 1.0
 SILENT_AT = {"relevant": "stall in grading", "answers": "stall in judging", "": "stall in generation"}
 
 
@@ -68,7 +67,7 @@ class Leaver:
         await eventually(lambda: len(self._stall.reached) > stalls or self._stands_still(phase, calls), within_s=5)
         connection.vanish()
         ref = ThreadRef(HOST, f"t{number}")
-        return await eventually(lambda: not self._served.house.runs.busy(ref) and not self.upstream(), WITHIN_S)
+        return await eventually(lambda: not self._served.house.runs.busy(ref) and not self.upstream())
 
     def _stands_still(self, phase: str, calls: int) -> bool:
         silent = [asked for asked in self._api.asked[calls:] if is_silent(asked)]

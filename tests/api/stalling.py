@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from service.graph.state import Services
-from service.model import Candidate, Grade, Judgement, Passage, Scope, Source, Usage
+from service.model import Candidate, Grade, Judgement, Passage, Scope, Source
+from service.usage import Usage
 from tests.fakes import FixedKnowledge, FixedReranker, ScriptedModel, services
 
 PHASES = ["retrieval", "rerank", "grading", "generation", "judging"]

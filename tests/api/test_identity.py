@@ -1,19 +1,23 @@
 """Who asks: keys, sign-ins, addresses; and what a client may see of another: nothing (acceptance 1)."""
 
-import statistics
-import time
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
 import httpx
 import pytest
+from langchain_core.runnables import RunnableConfig
+from langgraph.checkpoint.base import CheckpointTuple
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.store.base import Op, Result
+from langgraph.store.memory import InMemoryStore
 
 from service.graph.run import Request
 from service.keys import make_key
 from service.threads import ThreadRef
 from tests.api.guarded import ALICE, BOB, KEYS, access, bearer, guarded
 from tests.api.stalling import stalling
-from tests.fakes import ScriptedModel
+from tests.fakes import ScriptedModel, services
 from tests.running import House
 from tests.served import HOST, QUESTION, Served, eventually, serving
 from tests.wire import Frame
@@ -82,21 +86,56 @@ async def test_a_foreign_run_cannot_be_stopped_and_answers_as_an_unknown_one(tmp
         await run.ended()
 
 
-async def test_a_thousand_guesses_show_no_difference_between_unknown_and_foreign(tmp_path: Path) -> None:
-    async with guarded(tmp_path) as served:
-        for number in range(10):
-            await ask(served, ALICE, thread=f"t{number}")
-        took: dict[bool, list[float]] = {True: [], False: []}
-        answers = set()
-        for guess in range(1000):
-            foreign = guess % 2 == 0
-            path = f"/threads/t{guess % 10}" if foreign else f"/threads/t{1000 + guess}"
-            began = time.perf_counter()
-            answer = await seen(served, BOB, path)
-            took[foreign].append(time.perf_counter() - began)
-            answers.add((answer.status_code, answer.content, tuple(sorted(answer.headers))))
-    assert len(answers) == 1
-    assert abs(statistics.median(took[True]) - statistics.median(took[False])) < 0.005
+class NotedStore(InMemoryStore):
+    """Notes what it is asked, in order."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked: list[Op] = []
+
+    async def abatch(self, ops: Iterable[Op]) -> list[Result]:
+        listed = list(ops)
+        self.asked += listed
+        return await super().abatch(listed)
+
+
+class NotedSaver(InMemorySaver):
+    """Counts how often it is read."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.read = 0
+
+    async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
+        self.read += 1
+        return await super().aget_tuple(config)
+
+
+async def test_a_guess_takes_the_same_steps_whether_the_thread_is_unknown_or_foreign(tmp_path: Path) -> None:
+    """Same words, same reads of the same rows: there is nothing that a clock could tell."""
+    store, saver = NotedStore(), NotedSaver()
+    home = House(services(tmp_path), ScriptedModel(), store=store, checkpointer=saver)
+    async with serving(home, access=access(tmp_path, *KEYS)) as served:
+
+        async def steps(key: str, thread: str, rest: str = "") -> tuple[int, bytes, list[str], int, list[str]]:
+            store.asked, saver.read = [], 0
+            answer = await seen(served, key, f"/threads/{thread}{rest}")
+            row = ThreadRef("bob", thread, "none" if "skill" in rest else "").key
+            asked = [str(op).replace(row, "the row") for op in store.asked]
+            return answer.status_code, answer.content, sorted(answer.headers), saver.read, asked
+
+        for number in range(5):
+            await ask(served, ALICE, thread=f"alices{number}")
+        for rest in ("", "/export", "?skill=none"):
+            foreign = [await steps(BOB, f"alices{number}", rest) for number in range(5)]
+            unknown = [await steps(BOB, f"nobodys{number}", rest) for number in range(5)]
+            assert foreign == unknown == [foreign[0]] * 5
+            status, *_, reads, [asked] = foreign[0]
+            assert (status, reads) == (404, 0)
+            assert asked.startswith("GetOp")
+            assert "'the row'" in asked
+        own = await steps(ALICE, "alices1")
+        assert (own[0], own[3] > 0) == (200, True)  # what is there takes further steps, and they are seen here
 
 
 async def test_a_source_of_the_index_is_open_to_every_client_and_any_other_to_those_it_was_shown(
@@ -125,6 +164,16 @@ async def test_two_readers_behind_a_trusted_proxy_are_two_clients_and_without_it
             await served.client.post("/chat", json={"question": QUESTION, "thread_id": "t1"}, headers=forwarded)
             assert len(await threads_of(served, "203.0.113.1")) == 1
             assert len(await threads_of(served, "203.0.113.2")) == expected
+
+
+async def test_whom_the_proxy_does_not_name_is_not_the_reader_at_the_servers_own_machine(tmp_path: Path) -> None:
+    async with guarded(tmp_path, rules=access(tmp_path, proxies=f"{HOST}/32", anonymous=True)) as served:
+        await served.client.post("/chat", json={"question": QUESTION, "thread_id": "t1"})
+        assert (await served.client.get("/threads/t1")).status_code == 200
+        for chain in ("unknown", "198.51.100.1,", "127.0.0.1, junk"):
+            answer = await served.client.get("/threads/t1", headers={"X-Forwarded-For": chain})
+            assert answer.status_code == 404
+        assert (await served.client.get("/session", headers={"X-Forwarded-For": ""})).json()["client"] == "unknown:"
 
 
 # Keys

@@ -1,6 +1,7 @@
 """Reranking computes in a thread: other requests' tokens keep flowing, and the service stays alive.
 
-The reader of the tokens is a thread with a blocking socket, so that its clock does not stop with the server's loop.
+No clock decides: a rerank goes on until the tokens of another request have been read meanwhile, or until it gives up.
+The reader is a thread with a blocking socket, so that it does not stand still with the server's loop.
 """
 
 import asyncio
@@ -11,7 +12,6 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -25,36 +25,58 @@ from tests.served import HOST, Served, eventually, serving
 
 HEAVY = "heavy question"
 QUICK = "quick question"
-LONG_DRAFT = "word " * 600 + "[[1]]."
+LONG_DRAFT = "word " * 2000 + "[[1]]."
+ENOUGH = 20
+"""Tokens: more than can have lain in the sockets' buffers unread when the rerank began."""
+GIVES_UP_S = 20.0
+BLOCKS_FOR_S = 0.6
 
 
-def burn(seconds: float) -> None:
-    """Keep a processor busy as a model does: in C, without the interpreter's lock."""
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        hashlib.pbkdf2_hmac("sha256", b"password", b"salt", 4000)
+@dataclass
+class UnderWay:
+    """A rerank that goes on until `enough` is set; `seen` counts what was answered to others meanwhile."""
+
+    gives_up_s: float = GIVES_UP_S
+    enough: threading.Event = field(default_factory=threading.Event)
+    going: threading.Event = field(default_factory=threading.Event)
+    seen: int = 0
+
+    def note(self) -> None:
+        """Something was answered to another request."""
+        if self.going.is_set():
+            self.seen += 1
+            if self.seen >= ENOUGH:
+                self.enough.set()
+
+    def go_on(self, step: Callable[[], object]) -> None:
+        """Take step after step until others have had enough, or for `gives_up_s`."""
+        until = time.monotonic() + self.gives_up_s
+        while not self.enough.is_set() and time.monotonic() < until:
+            step()
+
+
+def burn() -> None:
+    """Keep a processor busy for some milliseconds as a model does: in C, without the interpreter's lock."""
+    hashlib.pbkdf2_hmac("sha256", b"password", b"salt", 4000)
 
 
 @dataclass
 class BurningReranker:
-    """Takes 15 ms of a processor for each text of the heavy question; `inline` does it on the event loop."""
+    """Keeps a processor busy for the heavy question; `inline` does it on the event loop."""
 
+    rerank: UnderWay
     inline: bool = False
     name: str = "burning"
-    spans: list[tuple[float, float]] = field(default_factory=list)
 
     async def scores(self, query: str, texts: Sequence[str]) -> list[float]:
         if query == HEAVY:
-            await self._work(len(texts))
+            self.rerank.going.set()
+            if self.inline:
+                self.rerank.go_on(burn)
+            else:
+                await asyncio.to_thread(self.rerank.go_on, burn)
+            self.rerank.going.clear()
         return [0.9] * len(texts)
-
-    async def _work(self, count: int) -> None:
-        began = time.monotonic()
-        if self.inline:
-            burn(0.015 * count)
-        else:
-            await asyncio.to_thread(burn, 0.015 * count)
-        self.spans.append((began, time.monotonic()))
 
     def state(self) -> ComponentState:
         return ComponentState("reranker", True, self.name)
@@ -62,51 +84,47 @@ class BurningReranker:
 
 @dataclass
 class SlowCrossEncoder:
-    """The real adapter over a tiny model; each batch of the heavy question is predicted over and over for 150 ms."""
+    """The real adapter over a tiny model; the batches of the heavy question are predicted over and over."""
 
     ranker: CrossEncoderReranker
+    rerank: UnderWay
     name: str = "tiny"
-    spans: list[tuple[float, float]] = field(default_factory=list)
 
     async def scores(self, query: str, texts: Sequence[str]) -> list[float]:
-        began = time.monotonic()
-        found = await self.ranker.scores(query, texts)
         if query == HEAVY:
-            self.spans.append((began, time.monotonic()))
+            self.rerank.going.set()
+        found = await self.ranker.scores(query, texts)
+        self.rerank.going.clear()
         return found
 
     def state(self) -> ComponentState:
         return self.ranker.state()
 
 
-def token_times(port: int, stop: threading.Event) -> list[float]:
-    """Read the quick question's stream line by line; return when each token was there (monotonic, s)."""
-    connection = http.client.HTTPConnection(HOST, port, timeout=10)
+def read_tokens(port: int, stop: threading.Event, seen: Callable[[], None]) -> None:
+    """Read the quick question's stream line by line."""
+    connection = http.client.HTTPConnection(HOST, port, timeout=30)
     connection.request("POST", "/chat", json.dumps({"question": QUICK}), {"Content-Type": "application/json"})
-    times = []
     for line in connection.getresponse():
         if line == b"event: token\n":
-            times.append(time.monotonic())
+            seen()
         if stop.is_set():
             break
     connection.close()
-    return times
 
 
-async def read_beside_a_rerank(folder: Path, reranker: Reranker) -> list[float]:
-    """Let one request's tokens flow, rerank 40 passages for another one meanwhile; return the tokens' times."""
+async def read_beside_a_rerank(folder: Path, reranker: Reranker, rerank: UnderWay) -> None:
+    """Let one request's tokens flow, and rerank 40 passages for another one meanwhile."""
     knowledge = FixedKnowledge([passage(n) for n in range(1, 41)])
     model = ScriptedModel(draft=lambda *_: LONG_DRAFT, piece=5, delay_s=0.1)
     home = House(services(folder, knowledge=knowledge, reranker=reranker), model)
     async with serving(home) as served:
         stop = threading.Event()
-        reading = asyncio.create_task(asyncio.to_thread(token_times, served.port, stop))
-        await eventually(lambda: model.count("answer") == 1, within_s=5)
-        await asyncio.sleep(0.2)
+        reading = asyncio.create_task(asyncio.to_thread(read_tokens, served.port, stop, rerank.note))
+        await eventually(lambda: model.count("answer") == 1)
         await ask_until_reranked(served)
-        await asyncio.sleep(0.2)
         stop.set()
-        return await reading
+        await reading
 
 
 async def ask_until_reranked(served: Served) -> None:
@@ -117,75 +135,57 @@ async def ask_until_reranked(served: Served) -> None:
         )
 
 
-def assert_tokens_flow(times: Sequence[float], span: tuple[float, float]) -> None:
-    """Tokens came during the span, and no silence between two was longer than half of it."""
-    began, ended = span
-    near = [at for at in times if began - 0.1 <= at <= ended + 0.1]
-    assert sum(began < at < ended for at in near) >= 5
-    assert max(later - earlier for earlier, later in pairwise(near)) < (ended - began) / 2
-
-
 async def test_tokens_of_another_request_flow_while_forty_passages_are_reranked(tmp_path: Path) -> None:
-    reranker = BurningReranker()
-    times = await read_beside_a_rerank(tmp_path, reranker)
-    [span] = reranker.spans
-    assert span[1] - span[0] > 0.5
-    assert_tokens_flow(times, span)
+    rerank = UnderWay()
+    await read_beside_a_rerank(tmp_path, BurningReranker(rerank), rerank)
+    assert rerank.seen >= ENOUGH
 
 
 async def test_a_rerank_on_the_event_loop_fails_the_same_check(tmp_path: Path) -> None:
-    reranker = BurningReranker(inline=True)
-    times = await read_beside_a_rerank(tmp_path, reranker)
-    [span] = reranker.spans
-    assert len(times) > 5
-    with pytest.raises(AssertionError):
-        assert_tokens_flow(times, span)
+    rerank = UnderWay(BLOCKS_FOR_S)
+    await read_beside_a_rerank(tmp_path, BurningReranker(rerank, inline=True), rerank)
+    assert rerank.seen < ENOUGH
 
 
 @pytest.fixture
-def cross_encoder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> CrossEncoderReranker:
+def cross_encoder(tmp_path: Path) -> CrossEncoderReranker:
     from tests.rerank.test_cross_encoder import write_model
 
-    folder = write_model(tmp_path / "tiny")
-    ranker = CrossEncoderReranker.load(str(folder), threads=1, max_concurrent=1)
-    monkeypatch.setattr(ranker, "_predict_batch", predicting_for(0.15, ranker._predict_batch))
-    return ranker
+    return CrossEncoderReranker.load(str(write_model(tmp_path / "tiny")), threads=1, max_concurrent=1)
 
 
-def predicting_for(
-    seconds: float, predict: Callable[[str, list[str]], list[float]]
+def predicting(
+    rerank: UnderWay, predict: Callable[[str, list[str]], list[float]]
 ) -> Callable[[str, list[str]], list[float]]:
+    """Predict once, and for the heavy question over and over."""
+
     def again(query: str, texts: list[str]) -> list[float]:
-        end = time.monotonic() + (seconds if query == HEAVY else 0)
-        found = predict(query, texts)
-        while time.monotonic() < end:
-            found = predict(query, texts)
-        return found
+        if query == HEAVY:
+            rerank.go_on(lambda: predict(query, texts))
+        return predict(query, texts)
 
     return again
 
 
 @pytest.mark.slow
 async def test_tokens_flow_while_the_real_cross_encoder_ranks_forty_passages(
-    tmp_path: Path, cross_encoder: CrossEncoderReranker
+    tmp_path: Path, cross_encoder: CrossEncoderReranker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    reranker = SlowCrossEncoder(cross_encoder)
-    times = await read_beside_a_rerank(tmp_path / "house", reranker)
-    [span] = reranker.spans
-    assert span[1] - span[0] > 0.5
-    assert_tokens_flow(times, span)
+    rerank = UnderWay()
+    monkeypatch.setattr(cross_encoder, "_predict_batch", predicting(rerank, cross_encoder._predict_batch))
+    await read_beside_a_rerank(tmp_path / "house", SlowCrossEncoder(cross_encoder, rerank), rerank)
+    assert rerank.seen >= ENOUGH
 
 
 @pytest.mark.slow
 async def test_the_real_cross_encoder_on_the_event_loop_fails_the_same_check(
     tmp_path: Path, cross_encoder: CrossEncoderReranker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    rerank = UnderWay(BLOCKS_FOR_S / 5)  # five batches of eight
+    monkeypatch.setattr(cross_encoder, "_predict_batch", predicting(rerank, cross_encoder._predict_batch))
     monkeypatch.setattr(cross_encoder, "scores", inline_scores(cross_encoder))
-    reranker = SlowCrossEncoder(cross_encoder)
-    times = await read_beside_a_rerank(tmp_path / "house", reranker)
-    [span] = reranker.spans
-    with pytest.raises(AssertionError):
-        assert_tokens_flow(times, span)
+    await read_beside_a_rerank(tmp_path / "house", SlowCrossEncoder(cross_encoder, rerank), rerank)
+    assert rerank.seen < ENOUGH
 
 
 def inline_scores(ranker: CrossEncoderReranker) -> Callable[[str, Sequence[str]], object]:
@@ -219,7 +219,7 @@ async def test_healthz_answers_while_twenty_reranks_run(tmp_path: Path) -> None:
     reranker = HeldReranker()
     async with serving(House(services(tmp_path, reranker=reranker), ScriptedModel())) as served:
         asking = [asyncio.create_task(served.frames()) for _ in range(20)]
-        await eventually(lambda: reranker.begun == 20, within_s=5)
+        await eventually(lambda: reranker.begun == 20)
         for path in ("/healthz", "/readyz", "/threads", "/skills"):
             assert (await served.client.get(path)).status_code == 200
         assert reranker.ended == 0
@@ -227,17 +227,14 @@ async def test_healthz_answers_while_twenty_reranks_run(tmp_path: Path) -> None:
         assert [frames[-1]["status"] for frames in await asyncio.gather(*asking)] == ["answered"] * 20
 
 
-async def test_healthz_is_quick_while_the_processor_is_busy_with_a_rerank(tmp_path: Path) -> None:
-    reranker = BurningReranker()
+async def test_healthz_is_answered_again_and_again_while_the_processor_is_busy_with_a_rerank(tmp_path: Path) -> None:
+    rerank = UnderWay()
     knowledge = FixedKnowledge([passage(n) for n in range(1, 41)])
-    home = House(services(tmp_path, knowledge=knowledge, reranker=reranker), ScriptedModel())
+    home = House(services(tmp_path, knowledge=knowledge, reranker=BurningReranker(rerank)), ScriptedModel())
     async with serving(home) as served:
         reranking = asyncio.create_task(ask_until_reranked(served))
-        times = []
-        while not reranker.spans:
-            began = time.monotonic()
+        while not reranking.done():
             assert (await served.client.get("/healthz")).status_code == 200
-            times.append(time.monotonic() - began)
+            rerank.note()
         await reranking
-    [span] = reranker.spans
-    assert sorted(times)[int(len(times) * 0.9)] < (span[1] - span[0]) / 4
+    assert rerank.seen >= ENOUGH

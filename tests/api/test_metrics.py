@@ -46,7 +46,15 @@ async def test_this_machine_reads_the_metrics_without_a_key(tmp_path: Path) -> N
         (["127.0.0.1"], "", "203.0.113.9", 403),
         (["127.0.0.1"], "203.0.113.0/24", "203.0.113.9", 200),
         (["127.0.0.1"], "203.0.113.0/24", "203.0.113.9, 198.51.100.7", 403),
-        (["127.0.0.1"], "", "not an address", 200),
+        (["127.0.0.1"], "", "127.0.0.1", 200),
+        (["127.0.0.1"], "", "203.0.113.9, 127.0.0.1", 403),
+        (["127.0.0.1"], "", "not an address", 403),
+        (["127.0.0.1"], "", "", 403),
+        (["127.0.0.1"], "", "127.0.0.1,", 403),
+        (["127.0.0.1"], "", "unknown, 127.0.0.1", 403),
+        (["127.0.0.1"], "", ", ".join(["127.0.0.1"] * 40), 403),
+        (["127.0.0.1"], "127.0.0.0/8", "not an address", 403),
+        (["127.0.0.1", "192.0.2.0/24"], "", "127.0.0.1, 192.0.2.1", 403),
         ([], "", "127.0.0.1", 403),
         ([], "203.0.113.0/24", "203.0.113.9", 403),
     ],
@@ -62,6 +70,16 @@ async def test_the_address_behind_the_proxy_decides_and_a_made_up_one_does_not(
     if status == 403:
         assert answer.json()["error"]["code"] == "metrics_not_allowed"
         assert "METRICS_NETWORKS" in answer.json()["error"]["message"]
+
+
+@pytest.mark.parametrize("header", ["Forwarded", "X-Real-IP", "Via"])
+async def test_what_was_handed_on_by_a_proxy_that_names_its_client_elsewhere_is_not_of_this_machine(
+    tmp_path: Path, header: str
+) -> None:
+    async with serving(House(services(tmp_path), ScriptedModel()), access=closed("127.0.0.1")) as served:
+        handed_on = await served.client.get("/metrics", headers={header: "127.0.0.1"})
+        named = await served.client.get("/metrics", headers={header: "1.1 proxy", "X-Forwarded-For": "127.0.0.1"})
+    assert (handed_on.status_code, named.status_code) == (403, 200)
 
 
 async def test_a_run_under_way_and_its_end_show_in_the_metrics(tmp_path: Path) -> None:

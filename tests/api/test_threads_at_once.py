@@ -1,7 +1,6 @@
 """Many requests at once: one answer per thread at a time, and no thread sees another's words."""
 
 import asyncio
-import time
 from pathlib import Path
 
 from service.threads import ThreadRef
@@ -45,7 +44,8 @@ async def test_D05_a_thread_is_free_as_soon_as_its_terminal_event_is_there(tmp_p
         assert len((await served.client.get("/threads/t")).json()["items"]) == 20
 
 
-async def test_D05_when_the_first_client_vanishes_the_second_goes_on_within_a_second(tmp_path: Path) -> None:
+async def test_D05_when_the_first_client_vanishes_the_second_goes_on(tmp_path: Path) -> None:
+    """The first would stand still for a minute: that it has left is what sets the thread free."""
     world, model, stall = stalling(tmp_path)
     async with serving(House(world, model)) as served:
         connection = await served.connect()
@@ -53,10 +53,8 @@ async def test_D05_when_the_first_client_vanishes_the_second_goes_on_within_a_se
         await eventually(lambda: bool(stall.reached))
         assert (await served.answer("cobalt", thread_id="t")).status_code == 409
         connection.vanish()
-        began = time.monotonic()
-        while (second := await served.answer("cobalt", thread_id="t")).status_code == 409:
-            assert time.monotonic() - began < 1
-            await asyncio.sleep(0.02)
+        await eventually(lambda: bool(stall.left) and not served.house.runs.busy(ThreadRef(HOST, "t")))
+        second = await served.answer("cobalt", thread_id="t")
         [turn] = (await served.client.get("/threads/t")).json()["items"]
     assert (second.status_code, turn["question"]) == (200, "cobalt")
 

@@ -11,9 +11,10 @@ from typing import Any
 from service.graph.history import config_of
 from service.graph.state import Limits, Services, State
 from service.knowledge.snapshots import Snapshots
-from service.model import ABSTAIN, Candidate, Grade, Judgement, Passage, Scope, Source, StoredSource, Turn, Usage
+from service.model import ABSTAIN, Candidate, Grade, Judgement, Passage, Scope, Source, StoredSource, Turn
 from service.ports import WebAsk, WebFindings
 from service.threads import ThreadRef
+from service.usage import Usage
 from tests.audit.logs import audit_log, bodies
 from tests.fakes import FixedKnowledge, FixedReranker, ScriptedModel, ScriptedWeb, cut, turn
 from tests.running import House

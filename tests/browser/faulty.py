@@ -7,7 +7,8 @@ from contextlib import aclosing
 from dataclasses import dataclass, field
 
 from service.errors import ModelUnavailable
-from service.model import Grade, Judgement, Passage, Source, Turn, Usage
+from service.model import Grade, Judgement, Passage, Source, Turn
+from service.usage import Usage
 from tests.fakes import ERROR, FAIL, PASS, ScriptedModel
 
 AWAY = "The model does not answer at the moment."

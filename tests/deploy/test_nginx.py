@@ -12,8 +12,9 @@ import httpx
 import pytest
 
 from service.api.access import Access
-from service.model import Source, Usage
+from service.model import Source
 from service.sessions import Sessions
+from service.usage import Usage
 from tests.api.stalling import PHASES, stalling
 from tests.deploy.nginx import Nginx, running_nginx
 from tests.fakes import FixedKnowledge, ScriptedModel, services

@@ -14,7 +14,8 @@ from service.errors import KnowledgeBaseError, ModelUnavailable
 from service.graph.routing import max_model_calls
 from service.graph.state import Limits
 from service.knowledge.snapshots import Snapshots
-from service.model import ABSTAIN, Candidate, Delivery, Grade, Judgement, Passage, Scope, Source, Usage
+from service.model import ABSTAIN, Candidate, Delivery, Grade, Judgement, Passage, Scope, Source
+from service.usage import Usage
 from tests.fakes import FixedKnowledge, ScriptedModel, cite_first, cut, passage, services, snapped
 from tests.running import House
 from tests.wire import Frame, assert_grammar, of

@@ -14,8 +14,9 @@ from service.errors import ModelUnavailable, ModelUnusable
 from service.llm.claude import Claude
 from service.llm.patience import Patience
 from service.llm.pricing import cost_usd
-from service.model import ABSTAIN, Grade, Passage, Source, Usage
+from service.model import ABSTAIN, Grade, Passage, Source
 from service.ports import AnswerCut, AnswerModel
+from service.usage import Usage
 from tests.fakes import turn
 from tests.messages_server import (
     SECRET_WORDS,

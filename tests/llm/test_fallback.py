@@ -11,8 +11,9 @@ from service.errors import ModelUnavailable, ModelUnusable
 from service.llm.claude import Claude
 from service.llm.fallback import WithFallback
 from service.llm.patience import Patience
-from service.model import ComponentState, Grade, Judgement, ModelCall, Passage, Source, Turn, Usage
+from service.model import ComponentState, Grade, Judgement, Passage, Source, Turn
 from service.ports import AnswerCut, AnswerModel
+from service.usage import ModelCall, Usage
 from tests.llm.test_claude import QUESTION, SOURCES, TEXT, TURNS, passage
 from tests.messages_server import fails, running_messages_server, says
 

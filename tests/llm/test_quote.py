@@ -6,7 +6,8 @@ import pytest
 
 from service.citations.quotes import check
 from service.llm.quote import Quote, Thresholds
-from service.model import ABSTAIN, Source, Usage
+from service.model import ABSTAIN, Source
+from service.usage import Usage
 from tests.fakes import FixedReranker, passage
 
 RULES = [

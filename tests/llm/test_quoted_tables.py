@@ -11,7 +11,8 @@ from service.knowledge.readers.markdown import read_markdown
 from service.llm.lexical import UNIT_MAX
 from service.llm.pieces import pieces
 from service.llm.quote import Quote, Thresholds
-from service.model import ABSTAIN, Page, Source, Usage
+from service.model import ABSTAIN, Page, Source
+from service.usage import Usage
 from tests.fakes import FixedReranker
 
 FEES = "<table><caption>Fees<tr><th>Form<th>Fee<tr><td>DT-1<td>400<tr><td>DT-4<td>5,500</table>"

@@ -14,8 +14,8 @@ from contextlib import aclosing, suppress
 import pytest
 
 from service.llm.claude import Claude
-from service.model import Usage
 from service.ports import AnswerCut
+from service.usage import Usage
 from tests.llm.test_claude import QUESTION, SOURCES, TURNS, passage
 
 BASE_URL = os.environ.get("GATEHOUSE_REAL_PEER", "")

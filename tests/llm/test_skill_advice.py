@@ -5,9 +5,10 @@ import re
 import pytest
 
 from service.llm.asks import Ask, Asks, Models
-from service.model import Source, Usage
+from service.model import Source
 from service.ports import AnswerModel
 from service.skills.skill import NO_SKILL
+from service.usage import Usage
 from tests.fakes import passage
 
 ASKS = Asks(Models("writer", "gate", 1_000, 500))

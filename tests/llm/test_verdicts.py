@@ -105,11 +105,11 @@ def test_yes_is_good_in_both_judges(key: str) -> None:
     ],
 )
 def test_hostile_text_is_doubted_at_once(text: str) -> None:
-    began = time.perf_counter()
+    began = time.thread_time()
     with pytest.raises(Doubt):
         grade(text)
-    # A quadratic reading of these takes many seconds; a linear one about a millisecond.
-    assert time.perf_counter() - began < 1
+    # A quadratic reading of these takes a processor many seconds; a linear one about a millisecond.
+    assert time.thread_time() - began < 4
 
 
 @given(st.text(max_size=200))

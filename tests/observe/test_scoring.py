@@ -15,12 +15,13 @@ from prometheus_client import CollectorRegistry, generate_latest
 
 from service.audit.log import AuditLog
 from service.audit.route import route
-from service.model import Grade, Usage
+from service.model import Grade
 from service.observe.scorable import Scorable, scorable_of
 from service.observe.score_numbers import ScoreNumbers
 from service.observe.scoring import NoScore, NoScores, Scored, Scorer, Scoring, in_sample
 from service.ports import AnswerModel, ScoreSink
 from service.record import FeedbackRecord, RunRecord
+from service.usage import Usage
 from tests.audit.logs import audit_log, bodies
 from tests.fakes import FixedKnowledge, ScriptedModel, passage, services
 from tests.running import House

@@ -5,10 +5,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from service.model import ModelCall, Usage
 from service.observe.langfuse import LangfuseTraces
 from service.observe.masking import TraceMasks
 from service.sensitive import patterns_of
+from service.usage import ModelCall, Usage
 from tests.fakes import ScriptedModel
 from tests.observe.collector import Collector, Received
 

@@ -15,9 +15,10 @@ from service.graph.state import Deps, Limits, Services
 from service.graph.transcript import Transcript
 from service.knowledge.snapshots import Snapshots
 from service.llm.asks import Asks, Models
-from service.model import Candidate, Grade, Judgement, Passage, Scope, Source, Usage
+from service.model import Candidate, Grade, Judgement, Passage, Scope, Source
 from service.ports import WebFindings, WebSearch
 from service.threads import ThreadRef
+from service.usage import Usage
 from service.web.off import NoWeb
 from tests.fakes import (
     FAIL,

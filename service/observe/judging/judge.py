@@ -16,8 +16,8 @@ import httpx2
 from deepeval.models import DeepEvalBaseLLM
 from pydantic import BaseModel, ValidationError
 
-from service.model import ModelCall, Usage
 from service.observe.scoring import NoScore
+from service.usage import ModelCall, Usage
 
 COMPLETE = frozenset({"end_turn", "stop_sequence"})
 MAX_TOKENS = 8_000

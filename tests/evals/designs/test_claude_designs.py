@@ -8,8 +8,9 @@ from evals.designs.claude import PARTS, ClaudeForDesigns, connect_claude, load_p
 from evals.designs.port import DesignModel, Fork
 from evals.designs.topics import STALE
 from service.llm.patience import Patience
-from service.model import Source, Usage
+from service.model import Source
 from service.settings import load_settings
+from service.usage import Usage
 from tests.fakes import passage
 from tests.messages_server import MessagesServer, fails, running_messages_server, says, says_json
 

@@ -10,7 +10,8 @@ from evals.designs.scripted import Faults, Scripted, distorted, first_sentences,
 from evals.designs.topics import CURRENT, STALE, folder_of
 from evals.designs.truth import states_the_answer, unsupported
 from evals.golden_set import Case
-from service.model import ABSTAIN, Source, Usage
+from service.model import ABSTAIN, Source
+from service.usage import Usage
 from tests.evals.designs.benches import NO_FAULTS, case_of
 from tests.fakes import passage
 

@@ -16,10 +16,11 @@ from evals.trial.trial import Trial
 from evals.trial.web import Remembered, open_loopback_web
 from service.graph.state import Limits as RunLimits
 from service.knowledge.snapshots import Snapshots
-from service.model import Candidate, Grade, Judgement, Passage, Scope, Source, Usage
+from service.model import Candidate, Grade, Judgement, Passage, Scope, Source
 from service.ports import WebAsk
 from service.skills.registry import Skills
 from service.skills.skill import Skill
+from service.usage import Usage
 from tests import fakes
 from tests.evals.trial.made import case
 from tests.running import installation

@@ -14,9 +14,10 @@ from evals.trial.gate import Limits, failures, verdict
 from evals.trial.trial import Trial
 from evals.trial.watched import Watched
 from service.llm.quote import Quote
-from service.model import Candidate, ComponentState, Grade, Passage, Scope, Usage
+from service.model import Candidate, ComponentState, Grade, Passage, Scope
 from service.ports import Reranker
 from service.settings import Settings
+from service.usage import Usage
 
 pytestmark = pytest.mark.slow
 
