@@ -9,14 +9,16 @@ import http.client
 import json
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
-from service.model import ComponentState
+from service.api.events import Answer
+from service.api.present import Presenter
+from service.model import ComponentState, StoredSource, Turn
 from service.ports import Reranker
 from service.rerank.cross_encoder import CrossEncoderReranker
 from tests.fakes import FixedKnowledge, ScriptedModel, passage, services
@@ -131,6 +133,37 @@ async def test_tokens_of_another_request_flow_while_forty_passages_are_reranked(
     [span] = reranker.spans
     assert span[1] - span[0] > 0.5
     assert_tokens_flow(times, span)
+
+
+async def test_tokens_of_another_request_flow_while_a_long_thread_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = ScriptedModel(draft=lambda count, _: LONG_DRAFT if count else "It is so [[1]].", piece=5)
+    home = House(services(tmp_path), model)
+    await home.ask(thread="long", client=HOST)
+    model.delay_s = 0.1
+    spans: list[tuple[float, float]] = []
+    render = Presenter.answer
+
+    def burning(presenter: Presenter, turn: Turn, sources: Iterable[StoredSource]) -> Answer:
+        began = time.monotonic()
+        burn(0.8)
+        spans.append((began, time.monotonic()))
+        return render(presenter, turn, sources)
+
+    monkeypatch.setattr(Presenter, "answer", burning)
+    async with serving(home) as served:
+        stop = threading.Event()
+        reading = asyncio.create_task(asyncio.to_thread(token_times, served.port, stop))
+        await eventually(lambda: model.count("answer") == 2, within_s=5)
+        await asyncio.sleep(0.2)
+        detail = await served.client.get("/threads/long")
+        await asyncio.sleep(0.2)
+        stop.set()
+        times = await reading
+    assert detail.headers["content-type"] == "application/json"
+    assert detail.json()["items"][0]["answer"] == "It is so [[1]]."
+    assert_tokens_flow(times, spans[0])
 
 
 async def test_a_rerank_on_the_event_loop_fails_the_same_check(tmp_path: Path) -> None:
