@@ -49,6 +49,8 @@ def report_lines(report: Report, folder: Path) -> list[str]:
         lines.append(f"note: after a crash the log was mended, as record(s) {numbers} say")
     if report.ahead:
         lines.append(f"note: {report.ahead} record(s) after the head: being written now, or left by a crash")
+    if report.unfinished:
+        lines.append(f"note: {report.unfinished}")
     verdict = "whole" if report.whole else f"{len(report.faults)} fault(s)"
     lines.append(f"{report.records} records in {report.files} file(s) of {folder}: {verdict}")
     lines.append(f"anchor {report.last.seq}:{report.last.hash}")

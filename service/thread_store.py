@@ -66,7 +66,10 @@ async def open_postgres(url: str, stack: AsyncExitStack) -> ThreadStore:
             await prepare_tables(url)
         pool = await stack.enter_async_context(open_pool(url, most=CONNECTIONS))
     except ThreadsUnavailable as error:
-        raise OperatorError(f"The tables of the threads could not be prepared: {error.__cause__ or error}") from error
+        raise OperatorError(
+            f"The tables of the threads could not be prepared: {error.__cause__ or error}\n"
+            "Look whether the PostgreSQL of DATABASE_URL is up and has connections to give, then start again."
+        ) from error
     stops = NotifiedStops(url, pool)
     await stops.open()
     stack.push_async_callback(stops.close)

@@ -179,20 +179,26 @@ def api_state_of(settings: Settings, parts: Parts, site: Path | None) -> ApiStat
 
 
 async def readiness_of(settings: Settings, parts: Parts) -> list[ComponentState]:
-    """Each dependency as it is now, in the order of a question's way through them."""
+    """Each dependency as it is now, in the order of a question's way through them.
+
+    Those that are asked are asked at once: one that hangs must not make a probe give up on the others.
+    """
     store, services = parts.store, parts.services
+    knowledge, threads, storage = await asyncio.gather(
+        store.knowledge.state(), parts.history.readiness(), asyncio.to_thread(storage_state, settings.DATA_DIR)
+    )
     return [
-        await store.knowledge.state(),
+        knowledge,
         ComponentState("embedder", True, store.embedder.identity),
         services.reranker.state(),
         parts.model_for_run().state(),
         services.web.state(),
         state_of(parts.skills, lambda source: store.registry.get(source) is not None),
-        await parts.history.readiness(),
+        threads,
         parts.audit.state(),
         parts.limiter.state(),
         *states_of(parts.observers),
-        await asyncio.to_thread(storage_state, settings.DATA_DIR),
+        storage,
     ]
 
 

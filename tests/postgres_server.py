@@ -52,8 +52,8 @@ class PostgresServer:
         self._process: subprocess.Popen[bytes] | None = None
         self.port = free_port()
 
-    def url(self, password: str = PASSWORD) -> str:
-        return f"postgresql://owner:{quote(password, safe='')}@127.0.0.1:{self.port}/postgres"
+    def url(self, password: str = PASSWORD, role: str = "owner") -> str:
+        return f"postgresql://{role}:{quote(password, safe='')}@127.0.0.1:{self.port}/postgres"
 
     def create(self) -> None:
         if self._user is not None:

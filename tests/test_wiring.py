@@ -1,8 +1,10 @@
 """The composition root over a real store, real weights and real files, in this process."""
 
+import asyncio
 import hashlib
 import shutil
 import sqlite3
+from collections.abc import Awaitable, Callable
 from dataclasses import asdict
 from importlib.resources import files
 from pathlib import Path
@@ -14,6 +16,7 @@ from service.data_dir import storage_state
 from service.errors import EmbeddingMismatch, IngestError, OperatorError, StoreLocked
 from service.graph.run import Request
 from service.llm.quote import Thresholds
+from service.model import ComponentState
 from service.record import RecordedRun
 from service.sample import SAMPLE
 from service.settings import Settings
@@ -154,6 +157,27 @@ async def test_a_mask_file_that_cannot_be_used_stops_the_start(tmp_path: Path) -
     with pytest.raises(OperatorError, match="WEB_MASK_FILE"):
         async with open_gatehouse(settings(tmp_path, WEB_MASK_FILE=str(tmp_path / "none")), say_nothing):
             pass
+
+
+async def test_readyz_asks_the_store_and_the_threads_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each answers only once the other is asked, too."""
+    async with open_gatehouse(settings(tmp_path), say_nothing) as house:
+        both = asyncio.Barrier(2)
+
+        def waiting(ask: Callable[[], Awaitable[ComponentState]]) -> Callable[[], Awaitable[ComponentState]]:
+            async def state() -> ComponentState:
+                await both.wait()
+                return await ask()
+
+            return state
+
+        for asked_of, name in ((house.store.knowledge, "state"), (house.history, "readiness")):
+            monkeypatch.setattr(asked_of, name, waiting(getattr(asked_of, name)))
+        async with asyncio.timeout(30):
+            states = await house.api.readiness()
+        assert all(state.ok for state in states)
+        assert [state.name for state in states][:2] == ["milvus", "embedder"]
+        assert {"threads", "storage"} <= {state.name for state in states}
 
 
 def test_a_full_disk_is_not_ready(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

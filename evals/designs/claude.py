@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from copy import copy
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 import anthropic
 
@@ -11,9 +11,8 @@ from evals.designs.port import EVERY_ABILITY, Ability, Fork
 from service.errors import ModelUnavailable, OperatorError
 from service.llm import verdicts
 from service.llm.asks import Ask
-from service.llm.claude import COMPLETE, Claude
+from service.llm.claude import COMPLETE, DEFAULT_BASE_URL, Claude
 from service.llm.prompt import Prompt, fence, fenced_passage, fenced_passages, fenced_sources, new_mark
-from service.llm.reply import Reply
 from service.model import Grade, Passage, Source
 from service.settings import Settings
 from service.usage import Usage
@@ -38,10 +37,28 @@ class ClaudeForDesigns(Claude):
     """`DesignModel` over the Messages API. What cannot be had or believed is "", 0.0 or the grade `error`."""
 
     can: frozenset[Ability] = EVERY_ABILITY
-    _temperature: float | None = None
-    _takes_temperature = False
-    _models = ("", "")
-    _limits = (16_000, 4_000)
+
+    def __init__(
+        self,
+        client: anthropic.AsyncAnthropic,
+        *,
+        answer_model: str,
+        gate_model: str,
+        max_tokens: int = 16_000,
+        gate_max_tokens: int = 4_000,
+        **given: Any,
+    ) -> None:
+        super().__init__(
+            client,
+            answer_model=answer_model,
+            gate_model=gate_model,
+            max_tokens=max_tokens,
+            gate_max_tokens=gate_max_tokens,
+            **given,
+        )
+        self._models = (answer_model, gate_model)
+        self._limits = (max_tokens, gate_max_tokens)
+        self._takes_temperature = not str(client.base_url).startswith(DEFAULT_BASE_URL)
 
     def at(self, temperature: float) -> Self:
         """A copy at a temperature, over the same connection, where the server is not Anthropic's own.
@@ -51,7 +68,7 @@ class ClaudeForDesigns(Claude):
         if not self._takes_temperature:
             return self
         other = copy(self)
-        other._temperature = temperature
+        other._extra_body = {"temperature": temperature}
         return other
 
     async def route(self, question: str, fork: Fork, usage: Usage) -> str:
@@ -130,20 +147,6 @@ class ClaudeForDesigns(Claude):
             return ""
         return text.strip() if stop_reason in COMPLETE else ""
 
-    async def _send(self, ask: Ask) -> Reply:
-        if self._temperature is None:
-            return await super()._send(ask)
-        stream = await self._client.messages.create(
-            model=ask.model,
-            max_tokens=ask.max_tokens,
-            system=ask.system,
-            messages=[{"role": "user", "content": ask.request}],
-            output_config={"format": {"type": "json_schema", "schema": ask.schema}} if ask.schema else anthropic.omit,
-            stream=True,
-            extra_body={"temperature": self._temperature},
-        )
-        return Reply(stream, stream.close)
-
 
 def load_prompt(name: str) -> Prompt:
     return Prompt.parse(name, (PROMPTS / f"{name}.md").read_text(encoding="utf-8"), PARTS[name])
@@ -154,7 +157,7 @@ def connect_claude(settings: Settings) -> ClaudeForDesigns:
     key = settings.ANTHROPIC_API_KEY.get_secret_value()
     if not key and not settings.ANTHROPIC_BASE_URL:
         raise OperatorError("There is no key: set ANTHROPIC_API_KEY, or ANTHROPIC_BASE_URL for a server of your own.")
-    claude = ClaudeForDesigns.connect(
+    return ClaudeForDesigns.connect(
         api_key=key,
         base_url=settings.ANTHROPIC_BASE_URL,
         answer_model=settings.ANSWER_MODEL,
@@ -163,7 +166,3 @@ def connect_claude(settings: Settings) -> ClaudeForDesigns:
         gap_timeout_s=settings.MODEL_SILENCE_S,
         total_timeout_s=settings.MODEL_TIMEOUT_S,
     )
-    claude._models = (settings.ANSWER_MODEL, settings.GATE_MODEL)
-    claude._limits = (settings.ANSWER_MAX_TOKENS, claude._limits[1])
-    claude._takes_temperature = bool(settings.ANTHROPIC_BASE_URL)
-    return claude

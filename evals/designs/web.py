@@ -123,10 +123,10 @@ class AsStrips:
         likely = likeliest(ask.question, [strip for cut in cuts for strip in cut.strips], 24)
         scores = await self._scorer.scores(ask.question, [strip.indexed_text for strip in likely])
         kept = best([Candidate(s, score) for s, score in zip(likely, scores, strict=True)], 2, self._limit)
+        cited = {candidate.passage.address for candidate in kept}
         for cut in cuts:
-            mine = [candidate.passage for candidate in kept if candidate.passage.address == cut.address]
-            if mine:
-                store_page(cut, mine, self._snapshots)
+            if cut.address in cited:
+                store_page(cut, self._snapshots)
         self.brought.update({candidate.passage.passage_id: candidate.passage for candidate in kept})
         return WebFindings(query, "ok" if kept else "empty", tuple(kept))
 

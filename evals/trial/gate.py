@@ -16,12 +16,14 @@ HERE = Path(__file__).parent.parent
 LIMITS = HERE / "gate.toml"
 
 ALONG_THE_GRAPH = (
+    "contextualize",
     "retrieve_vector",
     "rerank_vector",
     "search_web",
     "grade_documents",
     "rewrite_query",
     "give_up",
+    "assemble_sources",
     "generate",
     "reflect",
     "prepare_regen",
@@ -65,6 +67,9 @@ class Failure:
 
 
 SHOWN = 12
+NOT_MEASURED = "was not measured in this report"
+NOT_SHARED = "was not measured in the cases that this report shares with the baseline"
+NO_BASELINE = "has no baseline to be held against"
 
 
 def load_limits(model: str, path: Path = LIMITS) -> Limits:
@@ -102,16 +107,25 @@ def load_trial_report(path: Path) -> Trial:
 
 
 def failures(trial: Trial, limits: Limits, baseline: Trial | None) -> list[Failure]:
-    """Every limit that does not hold, in the order of the graph's nodes."""
+    """Every limit that does not hold or was not measured, in the order of the graph's nodes."""
     by_name = {measure.name: measure for measure in all_measures()}
     found = [*never_failures(trial, limits, by_name), *bound_failures(trial, limits, by_name)]
     if baseline is not None:
-        found += drop_failures(compare(baseline, trial), limits)
-    return sorted(found, key=lambda failure: ALONG_THE_GRAPH.index(failure.measure.node))
+        found += drop_failures(compare(baseline, trial), limits, by_name)
+    else:
+        found += [Failure(by_name[name], NO_BASELINE) for name in limits.drops]
+    return sorted(found, key=lambda failure: place_of(failure.measure.node))
+
+
+def place_of(node: str) -> int:
+    """A node's place along the graph; one that is not listed comes last."""
+    return ALONG_THE_GRAPH.index(node) if node in ALONG_THE_GRAPH else len(ALONG_THE_GRAPH)
 
 
 def never_failures(trial: Trial, limits: Limits, by_name: Mapping[str, Measure]) -> Iterator[Failure]:
     for name in limits.never:
+        if not any(name in row.parts for row in trial.rows):
+            yield Failure(by_name[name], NOT_MEASURED)
         cases = [row.id for row in trial.rows if name in row.parts and row.parts[name][0] > 0]
         if cases:
             yield Failure(by_name[name], f"must never happen, and did in {len(cases)} case(s)", cases)
@@ -119,6 +133,9 @@ def never_failures(trial: Trial, limits: Limits, by_name: Mapping[str, Measure])
 
 def bound_failures(trial: Trial, limits: Limits, by_name: Mapping[str, Measure]) -> Iterator[Failure]:
     found = trial.estimates()
+    for name in [*limits.floors, *limits.ceilings]:
+        if name not in found:
+            yield Failure(by_name[name], NOT_MEASURED)
     for name, floor in limits.floors.items():
         if name in found and found[name].high < floor:
             said = f"{found[name].value:.3f} (at most {found[name].high:.3f}) is below {floor:g}"
@@ -137,10 +154,13 @@ def having(rows: Sequence[Row], name: str) -> list[str]:
     return [row.id for row in rows if name in row.parts and row.parts[name][0] > 0]
 
 
-def drop_failures(comparison: Comparison, limits: Limits) -> Iterator[Failure]:
-    for change in comparison.changes():
-        allowed = limits.drops.get(change.measure.name)
-        if allowed is not None and change.worse_by > allowed and change.found.is_real:
+def drop_failures(comparison: Comparison, limits: Limits, by_name: Mapping[str, Measure]) -> Iterator[Failure]:
+    changes = {change.measure.name: change for change in comparison.changes()}
+    for name, allowed in limits.drops.items():
+        change = changes.get(name)
+        if change is None:
+            yield Failure(by_name[name], NOT_SHARED)
+        elif change.worse_by > allowed and change.found.is_real:
             yield Failure(change.measure, drop_said(change, allowed), worse_cases(comparison, change.measure))
 
 

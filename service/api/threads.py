@@ -1,10 +1,12 @@
 """The client's threads: list and search, read again, rename, erase."""
 
+import asyncio
 import re
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Request
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from starlette.responses import Response
 
 from service.api.auth import client_of
 from service.api.body import read_json
@@ -12,9 +14,10 @@ from service.api.deps import ApiState, api_state
 from service.api.events import Answer, ModelText, SourceItem, WebItem
 from service.api.problems import ERRORS
 from service.errors import NotFound
+from service.graph.state import State
 from service.model import StoredSource, Turn
 from service.record import ErasureRecord
-from service.threads import THREAD_ID, ThreadRef
+from service.threads import THREAD_ID, ThreadRef, ThreadSummary
 
 router = APIRouter(prefix="/threads", responses={404: ERRORS[404], 422: ERRORS[422]})
 
@@ -98,16 +101,23 @@ async def list_threads(request: Request, q: Wanted = "") -> ThreadList:
     return ThreadList(threads=[ThreadItem.model_validate(s, from_attributes=True) for s in summaries])
 
 
-@router.get("/{thread_id}")
-async def read_thread(request: Request, thread_id: str, skill: Skill = "") -> ThreadDetail:
+@router.get("/{thread_id}", response_model=ThreadDetail)
+async def read_thread(request: Request, thread_id: str, skill: Skill = "") -> Response:
     api, ref = api_state(request), thread_ref(request, thread_id, skill)
     summary = await api.history.summary(ref)
     state = await api.history.state(ref)
+    busy = await api.runs.answering(ref)
+    # A long thread takes seconds to render: in a thread, JSON included, so that no stream waits for it.
+    told = await asyncio.to_thread(lambda: thread_detail(api, summary, state, busy).model_dump_json())
+    return Response(told, media_type="application/json")
+
+
+def thread_detail(api: ApiState, summary: ThreadSummary, state: State, busy: bool) -> ThreadDetail:
     return ThreadDetail(
         **ThreadItem.model_validate(summary, from_attributes=True).model_dump(),
         items=[turn_item(api, turn, state["registry"]) for turn in state["turns"]],
         sources=[api.presenter.source(item) for item in state["registry"]],
-        busy=await api.runs.answering(ref),
+        busy=busy,
     )
 
 

@@ -75,6 +75,11 @@ class Underway:
                 yield folder, [note for file in sorted(folder.glob("*.json")) if (note := read_note(file))]
 
 
+def in_use(folder: Path) -> bool:
+    """Does a process that is alive write to the log in `folder`?"""
+    return any(is_owned(one) for one in (folder / "underway").glob("*/"))
+
+
 def is_owned(folder: Path) -> bool:
     try:
         descriptor = os.open(folder / OWNED, os.O_RDWR)

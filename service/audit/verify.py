@@ -6,13 +6,16 @@ log for that.
 """
 
 from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
 from service.audit.chain import GENESIS, Link, read_link
-from service.audit.head import HEAD_FILE, read_head
-from service.audit.segments import first_seq_of, lines, segments
+from service.audit.head import HEAD_FILE, Head, read_head
+from service.audit.lock import LOCK_FILE, WAIT_S, locked
+from service.audit.segments import Place, first_seq_of, lines, segments
+from service.audit.underway import in_use
 from service.errors import AuditDamaged
 
 What = Literal["changed", "missing", "out of order", "twice", "cut off", "no record", "torn", "head"]
@@ -44,7 +47,10 @@ class Anchor:
 
 @dataclass(slots=True)
 class Report:
-    """What was found. `last` is the newest record; `ahead` counts those that the head does not name yet."""
+    """What was found. `last` is the newest record; `ahead` counts those that the head does not name yet.
+
+    `unfinished` says of the last line that it has no end, where that is no fault: a process at work will mend it.
+    """
 
     records: int = 0
     files: int = 0
@@ -52,6 +58,7 @@ class Report:
     ahead: int = 0
     faults: list[Fault] = field(default_factory=list)
     repairs: list[int] = field(default_factory=list)
+    unfinished: str = ""
 
     @property
     def whole(self) -> bool:
@@ -143,9 +150,12 @@ class _Walk:
 
 
 def verify(folder: Path, anchors: Sequence[Anchor] = ()) -> Report:
-    """Read the whole log once. Blocks: 100,000 records take seconds. A log that does not exist is whole, and empty."""
+    """Read the whole log once. Blocks: 100,000 records take seconds. A log that does not exist is whole, and empty.
+
+    The service may be writing to it: only a last line without an end is read again under the log's lock.
+    """
     try:
-        head = read_head(folder)  # first: the log only grows past it meanwhile
+        head = _head_of(folder)  # first: the log only grows past it meanwhile
     except AuditDamaged as error:
         head, damaged = None, str(error)
     else:
@@ -155,7 +165,7 @@ def verify(folder: Path, anchors: Sequence[Anchor] = ()) -> Report:
     for name in segments(folder):
         walk.report.files += 1
         _check_name(folder, name, walk)
-        _follow(folder, name, walk)
+        _follow(folder, name, walk, head)
     walk.end()
     report = walk.report
     if damaged:
@@ -164,6 +174,23 @@ def verify(folder: Path, anchors: Sequence[Anchor] = ()) -> Report:
     for anchor, noted in [*((known_one, "the head") for known_one in known), *((one, "an anchor") for one in anchors)]:
         report.faults += _against(anchor, noted, walk)
     return report
+
+
+def _head_of(folder: Path) -> Head | None:
+    """The head; where records stand without one, the first of them may be being written: look again after its writer.
+
+    Raises `AuditDamaged` for a file that is no head.
+    """
+    head = read_head(folder)
+    if head is None and segments(folder):
+        with suppress(OSError), _turn(folder):
+            head = read_head(folder)
+    return head
+
+
+def _turn(folder: Path) -> AbstractContextManager[None]:
+    """The log's lock, under which no line is half written. A copy of a log has none, and nobody writes to it."""
+    return locked(folder, WAIT_S) if (folder / LOCK_FILE).exists() else nullcontext()
 
 
 def _check_name(folder: Path, name: str, walk: _Walk) -> None:
@@ -176,17 +203,49 @@ def _check_name(folder: Path, name: str, walk: _Walk) -> None:
         return
 
 
-def _follow(folder: Path, name: str, walk: _Walk) -> None:
+def _follow(folder: Path, name: str, walk: _Walk, head: Head | None) -> None:
     for place, line in lines(folder, name):
-        where = f"{name} line {place.line}"
-        link = read_link(line)
-        if link is not None:
-            walk.take(link, where)
-        elif line.endswith(b"\n"):
-            walk.take_mangled(where)
+        if not line.endswith(b"\n"):
+            _follow_the_end(folder, place, walk, head)
+            return
+        _take(line, f"{name} line {place.line}", walk)
+
+
+def _take(line: bytes, where: str, walk: _Walk) -> None:
+    link = read_link(line)
+    if link is not None:
+        walk.take(link, where)
+    else:
+        walk.take_mangled(where)
+
+
+def _follow_the_end(folder: Path, at: Place, walk: _Walk, head: Head | None) -> None:
+    """Read the last line again, from `at` on, when its writer has had its turn; by then others may follow it."""
+    where = f"{at.segment} line {at.line}"
+    try:
+        with _turn(folder):
+            again = list(lines(folder, at.segment, at.offset))
+    except TimeoutError:
+        walk.report.unfinished = f"{where} has no end yet: it is being written"
+        return
+    except OSError:  # not ours to lock: what was read stands
+        _tell_torn(folder, at, where, walk, head)
+        return
+    for place, line in again:
+        where = f"{at.segment} line {at.line - 1 + place.line}"
+        if line.endswith(b"\n"):
+            _take(line, where, walk)
         else:
-            detail = f"{where} has no end: {place.length} bytes. The next start of the service mends it"
-            walk.report.faults.append(Fault("torn", 0, 0, detail))
+            _tell_torn(folder, place, where, walk, head)
+
+
+def _tell_torn(folder: Path, place: Place, where: str, walk: _Walk, head: Head | None) -> None:
+    """No record is lost where a line is torn after the head: a process that is alive mends it when it writes next."""
+    detail = f"{where} has no end: {place.length} bytes"
+    if head is not None and (place.segment, place.offset) >= (head.segment, head.size) and in_use(folder):
+        walk.report.unfinished = f"{detail}. The next record that is written mends it"
+    else:
+        walk.report.faults.append(Fault("torn", 0, 0, f"{detail}. The next start of the service mends it"))
 
 
 def _against(anchor: Anchor, noted: str, walk: _Walk) -> Iterator[Fault]:

@@ -62,8 +62,8 @@ class History:
                 await self._graph.aget_state(config_of(ThreadRef("", "readyz")))
                 await self._store.aget(namespace(""), "readyz")
                 await self.locks.taken("readyz")
-        except Exception:
-            logger.exception("threads cannot be read")
+        except Exception as error:  # each probe asks: a line says it, a traceback each time would bury the rest
+            logger.error("threads cannot be read: %s %s", type(error).__name__, " ".join(str(error).split()))
             return ComponentState("threads", False, "cannot be read")
         return ComponentState("threads", True, "readable")
 

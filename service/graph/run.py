@@ -110,12 +110,14 @@ class Run:
     def stop(self, by: StoppedBy = "person") -> None:
         """Cancel the run: its model stream is closed, `STOPS[by]` is its terminal event. Does nothing after the end.
 
+        Nor once its work is done and its thread is read: an error of ours is not recorded as a stop by someone.
         Nor while the turn is being stored: LangGraph goes on writing after a cancel, so that the thread would be free,
         and the run told as stopped, before its turn appears.
         """
-        if self.work is not None and not self.stopped_by and not self.storing:
-            self.stopped_by = by
-            self.work.cancel()
+        if self.work is None or self.work.done() or self.stopped_by or self.storing:
+            return
+        self.stopped_by = by
+        self.work.cancel()
 
     def cut_short(self) -> None:
         """Go on to the run's record at once, whatever its work and its store are at. The process has to end."""

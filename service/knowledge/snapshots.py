@@ -45,6 +45,8 @@ class Snapshots:
     ) -> None:
         """Store the page. Content that is there already keeps its time and gains the spans of new passages.
 
+        Pass every passage of the page: of two puts at once the later stands, which loses nothing where both are whole.
+
         Raises `OSError` when the file cannot be written.
         """
         sha256 = self.hash_of(page, source, kind, address)

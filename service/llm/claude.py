@@ -14,7 +14,7 @@ Written against anthropic 2.14 (`_streaming.py`, `_base_client.py`), which it fo
 import asyncio
 import logging
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Self, TypeVar
 
@@ -46,6 +46,9 @@ class Claude:
     `answer_model` writes; `gate_model` does all else. `max_tokens` and `gate_max_tokens` cap a reply together with what
     the model thinks before it, so the second is far over the length of a verdict.
     """
+
+    _extra_body: Mapping[str, object] | None = None
+    """What a server of one's own is sent beyond Anthropic's API."""
 
     def __init__(
         self,
@@ -236,6 +239,7 @@ class Claude:
             messages=[{"role": "user", "content": ask.request}],
             output_config={"format": {"type": "json_schema", "schema": ask.schema}} if ask.schema else anthropic.omit,
             stream=True,
+            extra_body=self._extra_body,
         )
         return Reply(stream, stream.close, began_at)
 

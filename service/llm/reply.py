@@ -21,9 +21,7 @@ class Reply:
     socket and is safe at any moment.
     """
 
-    def __init__(
-        self, events: AsyncIterable[object], close: Callable[[], Awaitable[None]], began_at: float = 0.0
-    ) -> None:
+    def __init__(self, events: AsyncIterable[object], close: Callable[[], Awaitable[None]], began_at: float) -> None:
         self._events = events
         self._close = close
         self.input_tokens = 0

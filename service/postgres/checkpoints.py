@@ -9,12 +9,17 @@ from langgraph.checkpoint.base import ChannelVersions, Checkpoint, CheckpointMet
 from langgraph.checkpoint.postgres.aio import AsyncPostgresSaver
 from langgraph.store.base import Op, Result
 from langgraph.store.postgres.aio import AsyncPostgresStore
+from psycopg.conninfo import conninfo_to_dict
 
 from service.checkpoints import WithoutSteps
+from service.errors import OperatorError, ThreadsUnavailable
 from service.ports import ThreadLocks
-from service.postgres.pool import Pool, answering
+from service.postgres.pool import AWAY, AWAY_TEXT, Pool, answering
 
 logger = logging.getLogger(__name__)
+
+NOT_ALLOWED = (psycopg.errors.InsufficientPrivilege, psycopg.errors.InvalidSchemaName)
+"""The second: no schema that the role may use is on its search path."""
 
 
 class PostgresCheckpoints(WithoutSteps, AsyncPostgresSaver):
@@ -62,8 +67,26 @@ class PostgresListing(AsyncPostgresStore):
 
 
 async def prepare_tables(url: str) -> None:
-    """Create or migrate LangGraph's tables. Not for two replicas at once: the caller holds a lock."""
-    async with AsyncPostgresSaver.from_conn_string(url) as checkpoints:
-        await checkpoints.setup()
-    async with AsyncPostgresStore.from_conn_string(url) as store:
-        await store.setup()
+    """Create or migrate LangGraph's tables. Not for two replicas at once: the caller holds a lock.
+
+    Raises `OperatorError` where the role may not, `ThreadsUnavailable` for a database that is away.
+    """
+    try:
+        async with AsyncPostgresSaver.from_conn_string(url) as checkpoints:
+            await checkpoints.setup()
+        async with AsyncPostgresStore.from_conn_string(url) as store:
+            await store.setup()
+    except NOT_ALLOWED as error:
+        raise OperatorError(may_not_prepare(url, str(error).strip())) from error
+    except AWAY as error:
+        raise ThreadsUnavailable(AWAY_TEXT) from error
+
+
+def may_not_prepare(url: str, said: str) -> str:
+    """What to do, with what PostgreSQL said. A role that owns no database may create nothing in it since version 15."""
+    role = conninfo_to_dict(url).get("user") or "the role of DATABASE_URL"
+    return (
+        f"The tables of the threads could not be prepared: {said}\n"
+        f"As the owner of the database, run: GRANT USAGE, CREATE ON SCHEMA public TO {role}; "
+        "or let that role own the database. Where the tables are there already, it must own them."
+    )

@@ -47,7 +47,10 @@ async def answering() -> AsyncIterator[None]:
 
 @asynccontextmanager
 async def open_pool(url: str, *, most: int) -> AsyncIterator[Pool]:
-    """Open at most `most` connections, checked before each use: a restart of the database heals by itself."""
+    """Open at most `most` connections, checked before each use: a restart of the database heals by itself.
+
+    Raises `OperatorError` where not even one is to be had.
+    """
     pool: Pool = AsyncConnectionPool(
         url,
         kwargs={**KEEPALIVE, "autocommit": True, "prepare_threshold": 0, "row_factory": dict_row},
@@ -59,7 +62,13 @@ async def open_pool(url: str, *, most: int) -> AsyncIterator[Pool]:
         check=AsyncConnectionPool.check_connection,
         name="threads",
     )
-    await pool.open(wait=True, timeout=CONNECT_S)
+    try:
+        await pool.open(wait=True, timeout=CONNECT_S)
+    except PoolTimeout as error:
+        raise OperatorError(
+            f"The PostgreSQL of DATABASE_URL gave no connection within {CONNECT_S} s. Look into its log: "
+            "max_connections or the CONNECTION LIMIT of the role may be reached. A replica needs 10 connections."
+        ) from error
     try:
         yield pool
     finally:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from service.errors import IngestError, PageRefused, SearchUnavailable
 from service.knowledge.snapshots import Snapshots
-from service.model import Candidate, ComponentState, Passage
+from service.model import Candidate, ComponentState
 from service.ports import Reranker, WebAsk, WebFindings
 from service.skills.domains import admitted
 from service.web.engine import SearchEngine
@@ -188,19 +188,17 @@ class DuckDuckGo:
         scores = await self._reranker.scores(question, [strip.indexed_text for strip in likely])
         scored = [Candidate(strip, score) for strip, score in zip(likely, scores, strict=True)]
         kept = best(scored, limits.strips_per_page, limits.strips)
-        stored = await asyncio.to_thread(self._store, pages, [candidate.passage for candidate in kept])
-        return [candidate for candidate in kept if candidate.passage.sha256 in stored]
+        cited = {candidate.passage.address for candidate in kept}
+        stored = await asyncio.to_thread(self._store, [page for page in pages if page.address in cited])
+        return [candidate for candidate in kept if candidate.passage.address in stored]
 
-    def _store(self, pages: Sequence[CutPage], kept: Sequence[Passage]) -> set[str]:
-        """Store the snapshots of the kept strips and return their names; a page that cannot be stored is not cited."""
+    def _store(self, pages: Sequence[CutPage]) -> set[str]:
+        """Store the pages' snapshots and return their addresses; a page that cannot be stored is not cited."""
         stored: set[str] = set()
         for page in pages:
-            of_page = [strip for strip in kept if strip.address == page.address]
-            if not of_page:
-                continue
             try:
-                store_page(page, of_page, self._snapshots)
-                stored.add(of_page[0].sha256)
+                store_page(page, self._snapshots)
+                stored.add(page.address)
             except OSError as fault:
                 logger.warning("web page not stored: %s", fault.strerror)
         return stored

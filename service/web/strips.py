@@ -7,7 +7,7 @@ only finer: a sentence to a short paragraph.
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from urllib.parse import urlsplit
@@ -59,15 +59,18 @@ def cut_page(fetched: Fetched, snapshots: Snapshots) -> CutPage:
     return CutPage(page, fetched.url, tuple(strip for strip in strips if not is_disguised(strip.text)))
 
 
-def store_page(cut: CutPage, strips: Sequence[Passage], snapshots: Snapshots) -> None:
-    """Keep the page's snapshot, so that `strips` can be cited. Blocks. Raises `OSError`."""
+def store_page(cut: CutPage, snapshots: Snapshots) -> None:
+    """Keep the page's snapshot, so that any of its strips can be cited. Blocks. Raises `OSError`.
+
+    All strips, not the cited ones alone: runs that read one page at once then write one and the same file.
+    """
     snapshots.put(
         cut.page,
         source=SOURCE,
         kind=KIND,
         address=cut.address,
-        fetched_at=strips[0].fetched_at,
-        passages=strips,
+        fetched_at=cut.strips[0].fetched_at,
+        passages=cut.strips,
     )
 
 

@@ -1,6 +1,6 @@
-"""Reranking computes in a thread: other requests' tokens keep flowing, and the service stays alive.
+"""Reranking and rendering compute in threads: other requests' tokens keep flowing, and the service stays alive.
 
-No clock decides: a rerank goes on until the tokens of another request have been read meanwhile, or until it gives up.
+No clock decides: the work goes on until the tokens of another request have been read meanwhile, or until it gives up.
 The reader is a thread with a blocking socket, so that it does not stand still with the server's loop.
 """
 
@@ -10,13 +10,15 @@ import http.client
 import json
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
 
-from service.model import ComponentState
+from service.api.events import Answer
+from service.api.present import Presenter
+from service.model import ComponentState, StoredSource, Turn
 from service.ports import Reranker
 from service.rerank.cross_encoder import CrossEncoderReranker
 from tests.fakes import FixedKnowledge, ScriptedModel, passage, services
@@ -34,7 +36,7 @@ BLOCKS_FOR_S = 0.6
 
 @dataclass
 class UnderWay:
-    """A rerank that goes on until `enough` is set; `seen` counts what was answered to others meanwhile."""
+    """Work that goes on until `enough` is set; `seen` counts what was answered to others meanwhile."""
 
     gives_up_s: float = GIVES_UP_S
     enough: threading.Event = field(default_factory=threading.Event)
@@ -139,6 +141,34 @@ async def test_tokens_of_another_request_flow_while_forty_passages_are_reranked(
     rerank = UnderWay()
     await read_beside_a_rerank(tmp_path, BurningReranker(rerank), rerank)
     assert rerank.seen >= ENOUGH
+
+
+async def test_tokens_of_another_request_flow_while_a_long_thread_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = ScriptedModel(draft=lambda count, _: LONG_DRAFT if count else "It is so [[1]].", piece=5)
+    home = House(services(tmp_path), model)
+    await home.ask(thread="long", client=HOST)
+    model.delay_s = 0.1
+    rendering = UnderWay()
+    render = Presenter.answer
+
+    def burning(presenter: Presenter, turn: Turn, sources: Iterable[StoredSource]) -> Answer:
+        rendering.going.set()
+        rendering.go_on(burn)
+        rendering.going.clear()
+        return render(presenter, turn, sources)
+
+    monkeypatch.setattr(Presenter, "answer", burning)
+    async with serving(home) as served:
+        stop = threading.Event()
+        reading = asyncio.create_task(asyncio.to_thread(read_tokens, served.port, stop, rendering.note))
+        await eventually(lambda: model.count("answer") == 2)
+        detail = await served.client.get("/threads/long")
+        stop.set()
+        await reading
+    assert detail.json()["items"][0]["answer"] == "It is so [[1]]."
+    assert rendering.seen >= ENOUGH
 
 
 async def test_a_rerank_on_the_event_loop_fails_the_same_check(tmp_path: Path) -> None:

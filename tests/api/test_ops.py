@@ -39,6 +39,21 @@ async def test_readyz_names_each_dependency(tmp_path: Path) -> None:
     assert (alive.status_code, alive.json()["status"]) == (200, "alive")
 
 
+async def test_threads_that_cannot_be_read_are_one_line_of_the_log_for_each_probe(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    home = House(services(tmp_path), ScriptedModel())
+
+    async def broken(_: str) -> bool:
+        raise OSError(5, "Input/output\nerror")
+
+    monkeypatch.setattr(home.history.locks, "taken", broken)
+    assert not (await home.history.readiness()).ok
+    [line] = caplog.records
+    assert line.getMessage() == "threads cannot be read: OSError [Errno 5] Input/output error"
+    assert line.exc_info is None
+
+
 async def test_readyz_says_for_how_long_each_dependency_has_been_as_it_is(tmp_path: Path) -> None:
     knowledge = FixedKnowledge()
 

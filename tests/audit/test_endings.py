@@ -48,6 +48,10 @@ def draft_of(text: str) -> ScriptedModel:
     return ScriptedModel(draft=lambda *_: text)
 
 
+def draft_that_breaks() -> ScriptedModel:
+    return ScriptedModel(draft=lambda *_: ZeroDivisionError())
+
+
 ENDINGS: dict[str, tuple[Callable[[], ScriptedModel], str, str]] = {
     "answered": (ScriptedModel, "answered", ""),
     "partial": (lambda: ScriptedModel(grounded=lambda _: FAIL), "partial", ""),
@@ -57,7 +61,7 @@ ENDINGS: dict[str, tuple[Callable[[], ScriptedModel], str, str]] = {
     "bad marker": (lambda: draft_of("It is so [[99]]."), "refused", ""),
     "no grade": (lambda: ScriptedModel(grading=lambda *_: Grade("error", "garbage")), "error", "model_unusable"),
     "model down": (lambda: ScriptedModel(draft=lambda *_: ModelUnavailable("away")), "error", "model_unavailable"),
-    "a bug": (lambda: ScriptedModel(draft=lambda *_: ZeroDivisionError()), "error", "internal"),
+    "a bug": (draft_that_breaks, "error", "internal"),
     "4xx after the lock": (lambda: ScriptedModel(draft=lambda *_: InvalidRequest("no")), "error", "invalid_request"),
 }
 
@@ -116,6 +120,28 @@ async def test_a_run_that_is_stopped_before_its_first_step_leaves_one_record(tmp
     await run.ended()
     assert the_record(tmp_path)["ending"]["outcome"] == "cancelled"
     assert the_record(tmp_path)["passes"] == []
+
+
+@pytest.mark.parametrize("by", ["person", "reader_left", "deadline", "shutdown"])
+async def test_a_fault_of_ours_is_not_recorded_as_a_stop_that_comes_while_the_thread_is_read(
+    tmp_path: Path, audit: AuditLog, monkeypatch: pytest.MonkeyPatch, by: Any
+) -> None:
+    house = House(services(tmp_path), draft_that_breaks(), audit=audit)
+    state, reading, free = house.history.state, asyncio.Event(), asyncio.Event()
+
+    async def slowly(ref: ThreadRef) -> Any:
+        reading.set()
+        await free.wait()
+        return await state(ref)
+
+    monkeypatch.setattr(house.history, "state", slowly)
+    run = house.runs.start(Request(ThreadRef("alice", "t"), "Why?"))
+    await reading.wait()
+    run.stop(by)
+    free.set()
+    await run.ended()
+    ending = the_record(tmp_path)["ending"]
+    assert (ending["outcome"], ending["code"], ending["stopped_by"]) == ("error", "internal", "")
 
 
 async def test_a_deadline_is_one_record_too(tmp_path: Path, audit: AuditLog) -> None:

@@ -2,13 +2,14 @@
 
 import asyncio
 import os
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from service.knowledge.snapshots import Snapshots
+from service.knowledge.snapshots import Snapshot, Snapshots
 from service.web.duckduckgo import WebLimits
 from service.web.engine import DuckDuckGoEngine
 from service.web.fetch import FetchLimits
@@ -65,6 +66,31 @@ async def test_pages_come_back_as_verbatim_strips_whose_snapshot_is_stored(searc
     assert [candidate.score for candidate in findings.strips] == sorted(
         (candidate.score for candidate in findings.strips), reverse=True
     )
+
+
+async def test_runs_that_read_one_page_at_once_keep_each_others_strips(
+    searching: Build, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both look at what is stored before either writes, each for other strips of the page."""
+    world = searching()
+    world.engine.script = [names("https://a.test/")]
+    told = [f"The toll for {kind} is nine crowns. {'x ' * 250}" for kind in ("barges", "ferries", "rafts", "skiffs")]
+    world.net.site.pages["https://a.test/"] = page(*told)
+    stored, both = Snapshots._intact, threading.Barrier(2)
+
+    def looked_at(snapshots: Snapshots, sha256: str) -> Snapshot | None:
+        found = stored(snapshots, sha256)
+        both.wait(10)
+        return found
+
+    monkeypatch.setattr(Snapshots, "_intact", looked_at)
+    runs = await asyncio.gather(world.ask("toll barges ferries"), world.ask("toll rafts skiffs"))
+    kept = [{candidate.passage.passage_id for candidate in findings.strips} for findings in runs]
+    assert kept[0].isdisjoint(kept[1])
+    [sha256] = {candidate.passage.sha256 for findings in runs for candidate in findings.strips}
+    snapshot = world.snapshots.get(sha256)
+    assert snapshot is not None
+    assert kept[0] | kept[1] <= set(snapshot.spans)
 
 
 async def test_the_best_strips_are_kept_of_each_page_and_overall(searching: Build) -> None:

@@ -1,8 +1,10 @@
 """Claude's six further calls against the loopback peer: what is asked, what is believed, and temperatures."""
 
+import time
 from collections.abc import AsyncIterator
 
 import pytest
+from pydantic import SecretStr
 
 from evals.designs.claude import PARTS, ClaudeForDesigns, connect_claude, load_prompt
 from evals.designs.port import DesignModel, Fork
@@ -92,6 +94,30 @@ async def test_a_temperature_is_sent_to_a_server_of_ones_own_and_only_where_a_no
     assert [asked.body.get("temperature") for asked in server.asked] == [0.7, None]
 
 
-async def test_anthropics_own_models_are_sent_none(claude: ClaudeForDesigns) -> None:
-    claude._takes_temperature = False
+async def test_a_call_at_a_temperature_is_timed_as_any_other(server: MessagesServer, claude: ClaudeForDesigns) -> None:
+    server.script(says("- one"), says("- one"))
+    usage, began = Usage(), time.time()
+    await claude.at(0.7).bullets("q", passage(1), usage)
+    await claude.bullets("q", passage(1), usage)
+    assert all(began <= call.began_at <= time.time() for call in usage.requests)
+    assert all(0 < call.ms <= (time.time() - began) * 1000 for call in usage.requests)
+    assert len(usage.requests) == 2
+
+
+async def test_each_call_is_sent_the_model_and_the_limit_of_its_kind(server: MessagesServer) -> None:
+    chosen = {"ANTHROPIC_BASE_URL": server.url, "ANSWER_MODEL": "large", "GATE_MODEL": "small"}
+    model = connect_claude(load_settings().model_copy(update={**chosen, "ANSWER_MAX_TOKENS": 9_000}))
+    server.script(says("Hello."), says("- one"))
+    await model.direct("q", Usage())
+    await model.bullets("q", passage(1), Usage())
+    await model.aclose()
+    sent = [(asked.body["model"], asked.body["max_tokens"]) for asked in server.asked]
+    assert sent == [("large", 9_000), ("small", 4_000)]
+
+
+@pytest.mark.parametrize("url", ["", "https://api.anthropic.com"])
+async def test_anthropics_own_models_are_sent_none(url: str) -> None:
+    chosen = {"ANTHROPIC_BASE_URL": url, "ANTHROPIC_API_KEY": SecretStr("k")}
+    claude = connect_claude(load_settings().model_copy(update=chosen))
     assert claude.at(0.7) is claude
+    await claude.aclose()

@@ -14,8 +14,9 @@ from tests.evals.trial.made import one_pass, record, row, trial
 runner = CliRunner()
 
 LIMITS = '[quote]\nbaseline = "good.json"\nnever = ["web egress when off"]\n[quote.drops]\n"answerable: right" = 0.01\n'
-GOOD = trial([row(f"a{n}") for n in range(30)])
-BAD = trial([row(f"a{n}", right=n > 9) for n in range(30)])
+KEPT_IN = {"web egress when off": (0.0, 1.0)}
+GOOD = trial([row(f"a{n}", parts=KEPT_IN) for n in range(30)])
+BAD = trial([row(f"a{n}", right=n > 9, parts=KEPT_IN) for n in range(30)])
 
 
 @pytest.fixture

@@ -1,9 +1,13 @@
 from pathlib import Path
 
 import pytest
+from langgraph.checkpoint.memory import InMemorySaver
 
 from evals.trial.compare import compare
-from evals.trial.gate import Limits, failures, load_limits, verdict
+from evals.trial.gate import ALONG_THE_GRAPH, Limits, failures, load_limits, load_trial_report, verdict
+from evals.trial.measure import Measure
+from evals.trial.measures import all_measures
+from service.graph.build import build_graph
 from tests.evals.trial.made import row, trial
 
 DROPS = Limits(drops={"answerable: right": 0.02})
@@ -70,6 +74,50 @@ def test_the_failure_that_comes_first_along_the_graph_is_said_to_be_the_beginnin
     found = failures(made, Limits(never=["forbidden facts stated", "passages outside the scope"]), None)
     assert [failure.measure.node for failure in found] == ["retrieve_vector", "generate"]
     assert "Where it begins: retrieve_vector." in verdict(found, None)
+
+
+@pytest.mark.parametrize(
+    "limits",
+    [
+        Limits(never=["web egress when off"]),
+        Limits(floors={"web egress when off": 0.5}),
+        Limits(ceilings={"web egress when off": 0.5}),
+        Limits(drops={"web egress when off": 0.5}),
+    ],
+)
+def test_a_limit_on_what_no_case_measured_fails(limits: Limits) -> None:
+    made = trial(rows(9, 9))
+    [found] = failures(made, limits, made)
+    assert str(found).startswith("web egress when off: was not measured in ")
+    assert verdict([found], None).startswith("FAIL web egress when off")
+
+
+def test_a_drop_that_only_cases_of_the_baseline_measured_fails() -> None:
+    before = trial([row("a0"), row("w1", parts={"web egress when off": (0.0, 1.0)})])
+    [found] = failures(trial([row("a0")]), Limits(drops={"web egress when off": 0.5}), before)
+    assert "was not measured in the cases that this report shares with the baseline" in str(found)
+
+
+def test_a_drop_without_a_baseline_fails() -> None:
+    [found] = failures(trial(rows(9, 9)), DROPS, None)
+    assert "answerable: right: has no baseline to be held against" in str(found)
+
+
+def test_every_node_of_the_graph_has_its_place_and_one_that_is_new_comes_last(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert set(build_graph(InMemorySaver()).get_graph().nodes) - {"__start__", "__end__"} <= set(ALONG_THE_GRAPH)
+    new = Measure("new", "Answers", "translate", "lower", lambda _: None)
+    known = [measure for measure in all_measures() if measure.name == "web egress when off"]
+    monkeypatch.setattr("evals.trial.gate.all_measures", lambda: [new, *known])
+    made = trial([row("a0", parts={"new": (1.0, 1.0), "web egress when off": (1.0, 1.0)})])
+    found = failures(made, Limits(never=["new", "web egress when off"]), None)
+    assert [failure.measure.name for failure in found] == ["web egress when off", "new"]
+
+
+def test_the_baseline_that_ships_passes_the_gate_that_ships() -> None:
+    limits = load_limits("quote")
+    assert limits.baseline is not None
+    shipped = load_trial_report(limits.baseline)
+    assert failures(shipped, limits, shipped) == []
 
 
 @pytest.mark.parametrize("model", ["quote", "claude"])
