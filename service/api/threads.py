@@ -102,7 +102,7 @@ async def list_threads(request: Request, q: Wanted = "") -> ThreadList:
 async def read_thread(request: Request, thread_id: str, skill: Skill = "") -> ThreadDetail:
     api, ref = api_state(request), thread_ref(request, thread_id, skill)
     summary = await api.history.summary(ref)
-    state = await api.history.state(ref)
+    state = await api.runs.thread(ref)
     return ThreadDetail(
         **ThreadItem.model_validate(summary, from_attributes=True).model_dump(),
         items=[turn_item(api, turn, state["registry"]) for turn in state["turns"]],
