@@ -31,6 +31,14 @@ class Lossy(Queueing, Protocol):
     def dropped(self) -> int: ...
 
 
+@runtime_checkable
+class Sifted(Protocol):
+    """An observer of whose runs single spans were refused since the start."""
+
+    @property
+    def refused_spans(self) -> int: ...
+
+
 def open_metrics(stack: AsyncExitStack) -> Metrics:
     metrics = Metrics()
     metrics.lag.start()
@@ -78,3 +86,5 @@ def watch(
 def watch_queue(metrics: Metrics, observer: Lossy) -> None:
     metrics.queue(observer.what, lambda: observer.waiting)
     metrics.dropped(observer.what, lambda: observer.dropped)
+    if isinstance(observer, Sifted):
+        metrics.dropped("spans", lambda: observer.refused_spans)

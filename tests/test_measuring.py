@@ -29,6 +29,7 @@ class Scoring:
     what: str = "scores"
     waiting: int = 0
     dropped: int = 0
+    refused_spans: int = 0
 
     def ended(self, record: RunRecord) -> None: ...
 
@@ -39,12 +40,14 @@ async def test_queues_drops_and_the_limiters_fallbacks_are_read_from_those_who_k
     limiter = WithFallback(RedisWindow("redis://127.0.0.1:1/0", 5, 0.1), MemoryLimiter(5), RedisAway)
     watch(metrics, home.runs, [metrics, scoring], embedder, (ranking, ranking), limiter)
     embedder.waiting, ranking.waiting, scoring.waiting, scoring.dropped = 1, 2, 3, 4
+    scoring.refused_spans = 5
     await limiter.take("alice")
     found = read(metrics)
     assert value(found, "gatehouse_queue_depth", queue="embed") == 1
     assert value(found, "gatehouse_queue_depth", queue="rerank") == 2
     assert value(found, "gatehouse_queue_depth", queue="scores") == 3
     assert value(found, "gatehouse_dropped_total", what="scores") == 4
+    assert value(found, "gatehouse_dropped_total", what="spans") == 5
     assert value(found, "gatehouse_dropped_total", what="traces") == 0
     assert value(found, "gatehouse_limiter_fallbacks_total") == 1
     assert value(found, "gatehouse_runs_under_way") == 0

@@ -30,7 +30,7 @@ async def export_thread(request: Request, thread_id: str, skill: Skill = "", run
     """
     api, ref = api_state(request), thread_ref(request, thread_id, skill)
     summary = await api.history.summary(ref)
-    state = await api.history.state(ref)
+    state = await api.runs.thread(ref)
     turns = dict(enumerate(state["turns"], start=1))
     sources = state["registry"]
     if run_id:

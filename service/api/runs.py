@@ -1,6 +1,8 @@
 """A run by its id: stop it, read its record, say what one thinks of its answer."""
 
 import logging
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Request
@@ -10,7 +12,8 @@ from service.api.auth import client_of
 from service.api.body import read_json
 from service.api.deps import ApiState, api_state
 from service.api.problems import ERRORS
-from service.errors import InvalidRequest, NotFound, ThreadBusy
+from service.errors import InvalidRequest, NotFound, ThreadBusy, ThreadsUnavailable
+from service.graph.locks import holding
 from service.record import FeedbackRecord, RecordedRun, StoredRecord, Thumbs
 
 logger = logging.getLogger(__name__)
@@ -18,7 +21,12 @@ logger = logging.getLogger(__name__)
 router = APIRouter(prefix="/runs", responses={404: ERRORS[404], 422: ERRORS[422]})
 
 MAX_FEEDBACK = 20
-"""Of one run: a person changes their mind a few times, a script fills a disk."""
+"""Of one run: a person changes their mind a few times, a script fills a disk.
+
+The log is what counts them, and not the limiter: they are of a run's whole life, and the limiter forgets in a minute.
+"""
+WORD_S = 2.0
+"""For another replica to add its word. It takes as long as one record."""
 
 
 class Stopping(BaseModel):
@@ -100,14 +108,28 @@ async def give_feedback(request: Request, run_id: str) -> FeedbackKept:
     api, client = api_state(request), client_of(request)
     given = await read_json(request, Feedback, api.max_body_bytes, api.body_timeout_s)
     await own_run(api, run_id, client)  # before the lock: who may not say a word here waits for nobody
-    async with api.one_feedback:
+    async with one_word(api, run_id):
         record = await added_feedback(api, await own_run(api, run_id, client), given)
     shown_to_observers(api, record)
     return FeedbackKept(run_id=run_id, kept=True)
 
 
+@asynccontextmanager
+async def one_word(api: ApiState, run_id: str) -> AsyncIterator[None]:
+    """One word at a time in this process, and on this run among all replicas.
+
+    Where their lock cannot be had a word is taken all the same: at worst each replica adds one more than it should.
+    """
+    async with api.one_feedback, AsyncExitStack() as stack:
+        try:
+            await stack.enter_async_context(holding(api.history.locks, f"feedback {run_id}", WORD_S))
+        except ThreadsUnavailable as away:
+            logger.warning("feedback counted in this process alone run_id=%s (%s)", run_id, away)
+        yield
+
+
 async def added_feedback(api: ApiState, found: RecordedRun, given: Feedback) -> FeedbackRecord:
-    """Under `one_feedback`: words that arrive together must not all be counted before any of them is added."""
+    """Under `one_word`: words that arrive together must not all be counted before any of them is added."""
     if len(found.feedback) >= MAX_FEEDBACK:
         raise InvalidRequest(f"This answer has {MAX_FEEDBACK} words of feedback already. No more are taken.")
     api.audit.check()

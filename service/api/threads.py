@@ -105,7 +105,7 @@ async def list_threads(request: Request, q: Wanted = "") -> ThreadList:
 async def read_thread(request: Request, thread_id: str, skill: Skill = "") -> Response:
     api, ref = api_state(request), thread_ref(request, thread_id, skill)
     summary = await api.history.summary(ref)
-    state = await api.history.state(ref)
+    state = await api.runs.thread(ref)
     busy = await api.runs.answering(ref)
     # A long thread takes seconds to render: in a thread, JSON included, so that no stream waits for it.
     told = await asyncio.to_thread(lambda: thread_detail(api, summary, state, busy).model_dump_json())

@@ -8,7 +8,7 @@ from service.errors import GatehouseError
 from service.graph.events import Done, Stage, Started, Terminal, Told
 from service.graph.state import Deps, Services
 from service.graph.transcript import Transcript
-from service.model import Delivery, warnings_of
+from service.model import Delivery, Turn, warnings_of
 from service.ports import AnswerModel
 from service.record import RunRecord, StoppedBy
 from service.skills.skill import NO_SKILL, Skill
@@ -43,6 +43,10 @@ class Run:
     admission: asyncio.Future[GatehouseError | None] = field(init=False)
     stopped_by: StoppedBy = ""
     storing: bool = False
+    unsettled: bool = False
+    """It has ended, and its store is still writing: the thread is not free yet."""
+    turns: list[Turn] = field(default_factory=list)
+    """The thread's, once this run's turn is stored as the last of them: whatever comes then, it is answered."""
     record: RunRecord | None = None
     terminal: Terminal | None = None
     """The last event, once its record is on disk: it has still to be told."""
@@ -119,8 +123,8 @@ class Run:
         self.stopped_by = by
         self.work.cancel()
 
-    def cut_short(self) -> None:
-        """Go on to the run's record at once, whatever its work and its store are at. The process has to end."""
+    def cut_short(self, by: StoppedBy) -> None:
+        """Go on to the run's record at once, whatever its work and its store are at: nobody waits for them any more."""
         if self.task is not None and self.record is None:
-            self.stopped_by = self.stopped_by or "shutdown"
+            self.stopped_by = self.stopped_by or by
             self.task.cancel()

@@ -14,15 +14,15 @@ from langchain_core.runnables import RunnableConfig
 from service.errors import AuditUnavailable, GatehouseError, NotFound, Overloaded, ThreadBusy, TooManyRuns
 from service.graph.build import Graph
 from service.graph.endings import INTERNAL, LOST, STOPS, UNRECORDED, as_failed, failure_of
-from service.graph.events import Done, Failed, Terminal
+from service.graph.events import Done, Terminal
 from service.graph.history import History, config_of
 from service.graph.record import ending_of, record_of
 from service.graph.routing import recursion_limit
 from service.graph.run import Request, Run
-from service.graph.state import Services, request_state
+from service.graph.state import Services, State, request_state
 from service.graph.stops import NoReplicas
+from service.graph.turns import Turns, done_of
 from service.logs import RUN_ID
-from service.model import Turn
 from service.ports import AnswerModel, AuditSink, RunObserver, RunStops
 from service.record import InstallationRecord
 from service.threads import ThreadRef, new_run_id
@@ -32,6 +32,8 @@ logger = logging.getLogger(__name__)
 ENDING_S = 2.0
 """Of `CLOSING_S`: for the work of a run to end and its thread to be read. The rest is for its record."""
 CLOSING_S = 7.5
+STORING_S = 30.0
+"""After the deadline: for a turn that is being stored. A store that takes longer keeps its thread, and no reader."""
 BUSY = "This thread is still answering. Wait for it to end, or stop it, then try again."
 
 
@@ -62,6 +64,7 @@ class Runs:
         self._services = services
         self._model_for_run = model_for_run
         self._audit = audit
+        self._turns = Turns(history, audit)
         self._installation = installation
         self._observers = observers
         self._stops = stops or NoReplicas()
@@ -71,6 +74,7 @@ class Runs:
         self._max_runs_per_client = max_runs_per_client
         self._active: dict[str, Run] = {}
         self._busy: set[str] = set()
+        self._settling: set[asyncio.Task[None]] = set()
         self._closing = False
 
     def start(self, request: Request) -> Run:
@@ -132,6 +136,10 @@ class Runs:
             for source in run.transcript.named.values()
         )
 
+    async def thread(self, ref: ThreadRef) -> State:
+        """The thread as its readers were given it; empty lists where it is unknown."""
+        return await self._turns.state(ref)
+
     def busy(self, ref: ThreadRef) -> bool:
         return ref.key in self._busy
 
@@ -173,7 +181,7 @@ class Runs:
         if tasks := [run.task for run in runs if run.task is not None]:
             await asyncio.wait(tasks, timeout=ENDING_S)
             for run in runs:
-                run.cut_short()
+                run.cut_short("shutdown")
             await asyncio.wait(tasks, timeout=CLOSING_S - ENDING_S)
         for run in runs:
             self._end(run, run.terminal or UNRECORDED)
@@ -182,21 +190,45 @@ class Runs:
         try:
             run.terminal = await self._recorded(run, await self._within_the_deadline(run))
         finally:
-            await self._locks.release(run.request.ref.key)
+            await self._let_go(run)
         self._end(run, run.terminal)
         self._observed(run)
+
+    async def _let_go(self, run: Run) -> None:
+        """Release the lock; of a run that was cut short, once its store has ended and no turn stands."""
+        run.unsettled = run.work is not None and not run.work.done()
+        if not run.unsettled:
+            await self._locks.release(run.request.ref.key)
+            return
+        settling = asyncio.create_task(self._settle(run), name=f"{run.run_id} settling")
+        self._settling.add(settling)
+        settling.add_done_callback(self._settling.discard)
+
+    async def _settle(self, run: Run) -> None:
+        """Wait for the store. What then stands in the thread is what the record says."""
+        assert run.work is not None
+        await asyncio.wait([run.work])
+        if not run.work.cancelled() and (fault := run.work.exception()) is not None:
+            logger.warning("run that was cut short failed run_id=%s fault=%s", run.run_id, type(fault).__name__)
+        if not isinstance(run.terminal, Done):
+            await self._turns.withdraw(run.request.ref, run.run_id)
+        await self._locks.release(run.request.ref.key)
+        self._busy.discard(run.request.ref.key)
 
     async def _within_the_deadline(self, run: Run) -> Terminal:
         assert run.work is not None
         # A timer outside the work: deadline, stop and shutdown end a run in one and the same way.
-        deadline = asyncio.get_running_loop().call_later(self._deadline_s, run.stop, "deadline")
+        loop = asyncio.get_running_loop()
+        deadline = loop.call_later(self._deadline_s, run.stop, "deadline")
+        last = loop.call_later(self._deadline_s + STORING_S, run.cut_short, "deadline")
         try:
             await asyncio.wait([run.work])
             return await self._outcome(run, run.work)
-        except asyncio.CancelledError:
-            return STOPS.get(run.stopped_by, INTERNAL)  # cut short
+        except asyncio.CancelledError:  # cut short
+            return done_of(run, run.turns) if run.turns else STOPS.get(run.stopped_by, INTERNAL)
         finally:
             deadline.cancel()
+            last.cancel()
 
     async def _outcome(self, run: Run, work: asyncio.Task[Done]) -> Terminal:
         try:
@@ -204,9 +236,9 @@ class Runs:
         except asyncio.CancelledError as error:
             if not run.stopped_by:
                 logger.error("run was cancelled by no one run_id=%s", run.run_id, exc_info=error)
-            return await self._ended_early(run, STOPS.get(run.stopped_by, INTERNAL))
+            return await self._turns.ended_early(run, STOPS.get(run.stopped_by, INTERNAL))
         except Exception as error:
-            return await self._ended_early(run, failure_of(error, run.run_id))
+            return await self._turns.ended_early(run, failure_of(error, run.run_id))
 
     async def _recorded(self, run: Run, terminal: Terminal) -> Terminal:
         """Write the run's record. Where it cannot be written the run ends in that error, and the record is held."""
@@ -219,17 +251,9 @@ class Runs:
             failed = as_failed(error)
             run.record = {**run.record, "ending": ending_of(failed, run.stopped_by)}
             self._audit.hold("run", run.record)
-            await self._withdrawn(run)
+            await self._turns.withdraw(run.request.ref, run.run_id)
             return failed
         return terminal
-
-    async def _withdrawn(self, run: Run) -> None:
-        """What its reader was told is not given must not stand in the thread after all."""
-        try:
-            async with asyncio.timeout(ENDING_S):
-                await self._history.withdraw(run.request.ref, run.run_id)
-        except Exception:
-            logger.exception("turn not withdrawn run_id=%s", run.run_id)
 
     def _observed(self, run: Run) -> None:
         """Show the run's record to whoever watches. A fault of theirs is none of the run's."""
@@ -249,50 +273,21 @@ class Runs:
             raise
         run.let_in()
 
-    async def _ended_early(self, run: Run, failed: Failed) -> Terminal:
-        """What is stored decides: where the run's turn stands, the stop or the fault came too late to matter."""
-        if run.refused:
-            return failed  # it never had the thread, which is another replica's to write
-        try:
-            turns = (await self._history.state(run.request.ref))["turns"]
-        except Exception:
-            logger.exception("thread not read run_id=%s", run.run_id)
-            return failed
-        if turns and turns[-1]["run_id"] == run.run_id:
-            return await self._listed(run, turns)
-        return await self._unfinished(run, failed)
-
-    async def _unfinished(self, run: Run, failed: Failed) -> Failed:
-        """What a run without an answer leaves behind: no turn, but the numbers that it has shown keep their meaning."""
-        try:
-            await self._history.keep_numbers(run.request.ref, run.transcript.named)
-            await self._history.shown.remember(run.request.ref, run.transcript.named.values())
-        except Exception:
-            logger.exception("numbers not kept run_id=%s", run.run_id)
-        return failed
-
-    async def _listed(self, run: Run, turns: list[Turn]) -> Done:
-        """The answer is stored. A list of threads that cannot be written is a fault of its own, and hides no answer."""
-        try:
-            await self._history.record(run.request.ref, run.request.question, run.asked_at, len(turns))
-            await self._history.shown.remember(run.request.ref, run.transcript.named.values())
-        except Exception:
-            logger.exception("thread not listed run_id=%s", run.run_id)
-        return Done(run.request.ref.thread_id, turns[-1], tuple(run.transcript.named.values()))
-
     def _end(self, run: Run, terminal: Terminal) -> None:
         """Release the lock, then tell the terminal event; once, whoever comes first."""
         if self._active.pop(run.run_id, None) is None:
             return
-        self._busy.discard(run.request.ref.key)
+        if not run.unsettled:
+            self._busy.discard(run.request.ref.key)
         run.let_in()
         run.transcript.tell(terminal)
 
     async def _answer(self, run: Run) -> Done:
         await self._admit(run)
         request, deps = run.request, run.deps
+        await self._turns.agree(request.ref)
         await self._audit.begin(record_of(run, LOST, self._installation))
         config: RunnableConfig = {**config_of(request.ref), "recursion_limit": recursion_limit(deps.limits)}
         values = request_state(request.question, request.web_search)
         final = await self._graph.ainvoke(values, config, context=deps, durability="exit")
-        return await self._listed(run, final["turns"])
+        return await self._turns.listed(run, final["turns"])

@@ -9,40 +9,43 @@ import logging
 import math
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import datetime
-from hashlib import sha256
 from typing import Any
 from urllib.parse import urlsplit
 
-from langfuse import Langfuse, LangfuseOtelSpanAttributes, __version__
-from opentelemetry.context import Context
+from google.protobuf import json_format
+from google.protobuf.message import DecodeError
+from langfuse import __version__
 from opentelemetry.exporter.otlp.proto.common.trace_encoder import encode_spans
-from opentelemetry.sdk.resources import Resource
-from opentelemetry.sdk.trace import ReadableSpan, SpanProcessor, TracerProvider
-from opentelemetry.sdk.trace.id_generator import IdGenerator
-from opentelemetry.sdk.trace.sampling import ALWAYS_ON
-from opentelemetry.trace import Span, set_span_in_context
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceResponse
 
 from service.model import ComponentState
-from service.observe.delivery import Delivery
+from service.observe.delivery import Delivery, Reply
 from service.observe.masking import TraceMasks
-from service.observe.tree import Observation, Trace, trace_of
-from service.observe.worker import Worker
+from service.observe.spans import SpanWriter, trace_id_of
+from service.observe.tree import trace_of
+from service.observe.worker import OWN_FAULT, Sent, TooLarge, Worker
 from service.record import FeedbackRecord, RunRecord
 
 logger = logging.getLogger(__name__)
 
-Key = LangfuseOtelSpanAttributes
-Attributes = dict[str, str | bool | list[str]]
-
 TRACES_PATH = "/api/public/otel/v1/traces"
 SCORES_PATH = "/api/public/scores"
-TRACER = "langfuse-sdk"  # Langfuse tells its own spans from others' by this name
+PROTOBUF, JSON = "application/x-protobuf", "application/json"
+CUTS = (None, 2_000, 200)
+"""Characters of each text of a run that alone is too large for the server: the whole, then less, then hardly any."""
+ITS_LOG = "Langfuse's own log says why"
 CLOSING_S = 1.0
 """Together with the scores' last seconds within `LAST_S` of the server: the audit log is closed after both."""
 THUMBS = {"up": 1.0, "down": 0.0}
+
+
+@dataclass(frozen=True, slots=True)
+class Encoded:
+    """A run's trace as it is sent. `body` of several, one after the other, is one request."""
+
+    spans: int
+    body: bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,8 +92,10 @@ class LangfuseTraces:
             "x-langfuse-ingestion-version": "4",
         }
         self._delivery = Delivery(host, public_key, secret_key, headers)
+        self.refused_spans = 0
+        """Single spans that Langfuse refused of runs that it took."""
         self._worker = Worker[RunRecord | Score](
-            "traces", self._send, limit=limit, linger_s=linger_s, timeout_s=timeout_s, pauses_s=pauses_s
+            "traces", self._send, kind=kind_of, limit=limit, linger_s=linger_s, timeout_s=timeout_s, pauses_s=pauses_s
         )
 
     def ended(self, record: RunRecord) -> None:
@@ -126,13 +131,19 @@ class LangfuseTraces:
 
     def state(self) -> ComponentState:
         worker = self._worker
-        detail = f"Langfuse at {self._place}: {worker.sent} sent, {worker.waiting} waiting, {worker.dropped} dropped"
+        detail = f"Langfuse at {self._place}: {worker.sent} sent, {worker.waiting} waiting, {worker.drops()}"
+        if self.refused_spans:
+            detail += f", {self.refused_spans} single spans refused"
         if self._sample_rate < 1:
             detail += f", {self._sample_rate:.0%} of the runs"
         if not self._content:
             detail += ", without content"
-        warning = f"Traces do not arrive: {worker.failure}" if worker.failure else ""
-        return ComponentState("traces", True, detail, warning)
+        return ComponentState("traces", True, detail, self._warning())
+
+    def _warning(self) -> str:
+        if self._worker.failure:
+            return f"Traces do not arrive: {self._worker.failure}"
+        return f"Not every trace arrives: {self._worker.refusal}" if self._worker.refusal else ""
 
     def close(self, within_s: float = CLOSING_S) -> None:
         """Send what waits, for at most `within_s` in all."""
@@ -141,21 +152,46 @@ class LangfuseTraces:
 
     # In the worker's thread
 
-    def _send(self, items: Sequence[RunRecord | Score], timeout_s: float) -> int:
-        scores = [self._body(item) for item in items if isinstance(item, Score)]
-        traces = list(self._traces([item for item in items if not isinstance(item, Score)]))
-        if traces:
-            body = encode_spans([span for spans in traces for span in spans]).SerializeToString()
-            self._delivery.post(TRACES_PATH, body, "application/x-protobuf", timeout_s)
-        if scores:
-            self._delivery.post(SCORES_PATH, json.dumps(scores).encode(), "application/json", timeout_s)
-        return len(traces) + len(scores)
+    def _send(self, items: Sequence[RunRecord | Score], timeout_s: float) -> Sent:
+        """Send items of one kind."""
+        if scores := [item for item in items if isinstance(item, Score)]:
+            return self._send_scores(scores, timeout_s)
+        return self._send_runs([item for item in items if not isinstance(item, Score)], timeout_s)
 
-    def _traces(self, records: Sequence[RunRecord]) -> Iterator[list[ReadableSpan]]:
+    def _send_scores(self, scores: Sequence[Score], timeout_s: float) -> Sent:
+        body = json.dumps([self._body(score) for score in scores]).encode()
+        refused = min(scores_refused(self._delivery.post(SCORES_PATH, body, JSON, timeout_s)), len(scores))
+        return Sent(len(scores) - refused, f"some of the scores; {ITS_LOG}" if refused else "")
+
+    def _send_runs(self, records: Sequence[RunRecord], timeout_s: float) -> Sent:
+        """A run that alone is too large is sent with its texts cut. Raises `SendFailed`."""
+        until = time.monotonic() + timeout_s
+        for longest in CUTS:
+            try:
+                return self._send_traces(list(self._traces(records, longest)), max(0.05, until - time.monotonic()))
+            except TooLarge:
+                if len(records) > 1 or longest == CUTS[-1]:
+                    raise
+        raise AssertionError("the last cut returns or raises")
+
+    def _send_traces(self, traces: Sequence[Encoded], timeout_s: float) -> Sent:
+        if not traces:
+            return Sent(0, OWN_FAULT)
+        body = b"".join(trace.body for trace in traces)
+        refused = spans_refused(self._delivery.post(TRACES_PATH, body, PROTOBUF, timeout_s))
+        spans = sum(trace.spans for trace in traces)
+        if refused >= spans:
+            return Sent(0, f"every span; {ITS_LOG}")
+        # Which ones it does not say, and by the protocol they are not sent again.
+        self.refused_spans += refused
+        return Sent(len(traces), f"{refused} of {spans} spans; {ITS_LOG}" if refused else "")
+
+    def _traces(self, records: Sequence[RunRecord], longest: int | None) -> Iterator[Encoded]:
         """A record that makes no trace is a bug of ours, and no reason to lose those beside it."""
         for record in records:
             try:
-                yield self._spans.write(trace_of(record))
+                spans = self._spans.write(trace_of(record), longest)
+                yield Encoded(len(spans), encode_spans(spans).SerializeToString())
             except Exception:
                 logger.exception("run makes no trace run_id=%s", record["run_id"])
 
@@ -173,112 +209,29 @@ class LangfuseTraces:
         return body
 
 
-def trace_id_of(run_id: str) -> str:
-    """The trace of a run: 32 hexadecimal digits, as Langfuse derives them from a name."""
-    return Langfuse.create_trace_id(seed=run_id)
+def kind_of(item: RunRecord | Score) -> str:
+    """Runs and scores have their own addresses, and the fault of one is none of the other's."""
+    return "score" if isinstance(item, Score) else "run"
 
 
-class SpanWriter:
-    """Makes a trace's spans, in a tracer provider of its own: the process's global one is never touched.
-
-    For one thread. Spans have the times of the record, and ids that follow from the run's: sent twice, a span is one.
-    """
-
-    def __init__(self, public_key: str, masks: TraceMasks, content: bool) -> None:
-        self._masks = masks
-        self._content = content
-        self._ids = RunIds()
-        self._ended = EndedSpans()
-        provider = TracerProvider(
-            sampler=ALWAYS_ON,
-            resource=Resource({"service.name": "gatehouse"}),
-            shutdown_on_exit=False,
-            id_generator=self._ids,
-        )
-        provider.add_span_processor(self._ended)
-        self._tracer = provider.get_tracer(TRACER, __version__, attributes={"public_key": public_key})
-
-    def write(self, trace: Trace) -> list[ReadableSpan]:
-        """The spans of one trace, masked, parents before children."""
-        common: Attributes = {
-            Key.TRACE_NAME: trace.root.name,
-            Key.TRACE_SESSION_ID: self._masks.identifier(trace.session),
-            Key.TRACE_USER_ID: self._masks.identifier(trace.user),
-            Key.TRACE_TAGS: [self._masks.mask(tag) for tag in trace.tags],
-        }
-        self._ended.taken()  # what a trace that broke has left
-        with self._ids.of(trace.run_id):
-            self._write(trace.root, Context(), common, {Key.IS_APP_ROOT: True})
-        return self._ended.taken()[::-1]
-
-    def _write(self, item: Observation, parent: Context, common: Attributes, own: Attributes) -> None:
-        time.sleep(0)  # lets go of the interpreter: a loop that waits for it has it now, and not in 5 ms
-        attributes = {**common, **self._attributes(item), **own}
-        name = self._masks.mask(item.name)
-        span: Span = self._tracer.start_span(name, parent, attributes=attributes, start_time=nanoseconds(item.began))
-        for child in item.children[::-1]:
-            self._write(child, set_span_in_context(span, Context()), common, {})
-        span.end(nanoseconds(item.ended))
-
-    def _attributes(self, item: Observation) -> Attributes:
-        metadata = {**item.metadata, **(item.content if self._content else {})}
-        said: dict[str, Any] = {
-            Key.OBSERVATION_TYPE: item.kind,
-            Key.OBSERVATION_LEVEL: item.level,
-            Key.OBSERVATION_STATUS_MESSAGE: item.status or None,
-            Key.OBSERVATION_INPUT: item.input if self._content else None,
-            Key.OBSERVATION_OUTPUT: item.output if self._content else None,
-            Key.OBSERVATION_MODEL: item.model or None,
-            Key.OBSERVATION_USAGE_DETAILS: item.usage or None,
-            Key.OBSERVATION_COST_DETAILS: {"total": item.cost_usd} if item.cost_usd else None,
-        }
-        texts = {key: self._text(value) for key, value in said.items() if value is not None}
-        # Langfuse decodes what its own client wrote: each value of the metadata is JSON, texts included.
-        known = {key: value for key, value in metadata.items() if value not in (None, "", [], {})}
-        return {**texts, **{f"{Key.OBSERVATION_METADATA}.{key}": self._json(value) for key, value in known.items()}}
-
-    def _text(self, value: Any) -> str:
-        return self._masks.mask(value) if isinstance(value, str) else self._json(value)
-
-    def _json(self, value: Any) -> str:
-        # Masked before it is encoded: an escape would hide from a rule what it is to find.
-        return json.dumps(self._masks.masked(value), ensure_ascii=False)
+def spans_refused(reply: Reply) -> int:
+    """How many spans a success left out all the same (OTLP/HTTP, "Partial Success"); 0 where it does not say."""
+    found = ExportTraceServiceResponse()
+    try:
+        if reply.content_type.startswith(JSON):
+            json_format.Parse(reply.body, found, ignore_unknown_fields=True)
+        elif reply.content_type.startswith(PROTOBUF):
+            found.ParseFromString(reply.body)
+    except (DecodeError, json_format.ParseError, ValueError, RecursionError):
+        return 0
+    return max(0, found.partial_success.rejected_spans)
 
 
-class RunIds(IdGenerator):
-    """The ids of one run's spans, counted from its root."""
-
-    def __init__(self) -> None:
-        self._run_id = ""
-        self._count = 0
-
-    @contextmanager
-    def of(self, run_id: str) -> Iterator[None]:
-        self._run_id, self._count = run_id, 0
-        yield
-
-    def generate_trace_id(self) -> int:
-        return int(trace_id_of(self._run_id), 16)
-
-    def generate_span_id(self) -> int:
-        self._count += 1
-        return int.from_bytes(sha256(f"{self._run_id} {self._count}".encode()).digest()[:8])
-
-
-class EndedSpans(SpanProcessor):
-    """Keeps the spans that have ended until they are taken."""
-
-    def __init__(self) -> None:
-        self._spans: list[ReadableSpan] = []
-
-    def on_end(self, span: ReadableSpan) -> None:
-        self._spans.append(span)
-
-    def taken(self) -> list[ReadableSpan]:
-        spans, self._spans = self._spans, []
-        return spans
-
-
-def nanoseconds(moment: datetime) -> int:
-    """Since the epoch, exact to the microsecond."""
-    return int(moment.timestamp() * 1_000_000) * 1000
+def scores_refused(reply: Reply) -> int:
+    """How many scores a 207 has left out: `rejected` in its body, one where that cannot be read."""
+    if reply.status != 207:
+        return 0
+    try:
+        return max(0, int(json.loads(reply.body)["rejected"]))
+    except (ValueError, TypeError, KeyError, RecursionError):
+        return 1

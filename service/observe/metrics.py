@@ -103,7 +103,7 @@ class Metrics:
         self._limited_alone = Kept(
             "gatehouse_limiter_fallbacks_total", "Requests that were limited in this process alone: Redis was away."
         )
-        self._dropped = Kept("gatehouse_dropped_total", "Traces and scores that were given up.", "what")
+        self._dropped = Kept("gatehouse_dropped_total", "Traces, scores and single spans that were given up.", "what")
         lag = Gauge("gatehouse_event_loop_lag_seconds", "Worst lag of the last 60 s.", registry=registry)
         lag.set_function(self.lag.worst)
         registry.register(self._limited_alone)
@@ -122,7 +122,7 @@ class Metrics:
         self._limited_alone.reads[""] = read
 
     def dropped(self, what: str, read: Read) -> None:
-        """`read` is how many of `what` (traces, scores) were given up since the start."""
+        """`read` is how many of `what` (traces, scores, spans) were given up since the start."""
         self._dropped.reads[what] = read
 
     def ended(self, record: RunRecord) -> None:
@@ -165,7 +165,7 @@ class Metrics:
         for kind in ("input", "output"):
             self._tokens.labels(kind)
         self.limited_alone(lambda: 0)
-        for what in ("traces", "scores"):
+        for what in ("traces", "scores", "spans"):
             self.dropped(what, lambda: 0)
 
     def _count_gates(self, record: RunRecord) -> None:

@@ -7,7 +7,10 @@ something over never waits, and the process ends on time whatever the far end do
 import logging
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import groupby
 from queue import Empty, Full, Queue
 from typing import Generic, TypeVar
 
@@ -15,27 +18,54 @@ logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
+OWN_FAULT = "a fault of our own, see the log"
+SHOWN_REASONS = 3
+
 
 class SendFailed(Exception):
-    """A batch did not arrive. `str(error)` says why, for the operator; `again` whether another try makes sense."""
+    """A batch did not arrive. `str(error)` says why, for the operator.
 
-    def __init__(self, why: str, *, again: bool) -> None:
+    `again`: another try makes sense, `after_s` from now at the earliest. `content`: it was refused for what it holds,
+    so that a part of it may well be taken.
+    """
+
+    def __init__(self, why: str, *, again: bool, after_s: float = 0.0, content: bool = False) -> None:
         super().__init__(why)
         self.again = again
+        self.after_s = after_s
+        self.content = content
+
+
+class TooLarge(SendFailed):
+    """It was refused for its size alone."""
+
+    def __init__(self, why: str) -> None:
+        super().__init__(why, again=False, content=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """An answer of the far end: how many items have arrived, and what it refused or warned of all the same."""
+
+    arrived: int
+    refused: str = ""
 
 
 class Worker(Generic[T]):
     """Hands batches of at most `batch` items to `send`, in its own thread, and tries again after each of `pauses_s`.
 
-    `send(items, timeout_s)` returns how many of the items arrived, or raises `SendFailed`. `limit` is how many items
-    may wait; one more is dropped. A batch is sent `linger_s` after its first item, for others to come along.
+    `send(items, timeout_s)` says what has arrived, or raises `SendFailed`. What is refused for what it holds is sent in
+    halves, down to the item that is to blame: it alone is dropped. Items that differ in `kind` are sent apart. `limit`
+    is how many items may wait; one more is dropped. A batch is sent `linger_s` after its first item, for others to come
+    along.
     """
 
     def __init__(
         self,
         name: str,
-        send: Callable[[Sequence[T], float], int],
+        send: Callable[[Sequence[T], float], Sent],
         *,
+        kind: Callable[[T], str] = lambda _: "",
         limit: int = 256,
         batch: int = 16,
         linger_s: float = 1.0,
@@ -44,6 +74,7 @@ class Worker(Generic[T]):
     ) -> None:
         self._name = name
         self._send = send
+        self._kind = kind
         self._queue: Queue[T] = Queue(limit)
         self._batch = batch
         self._linger_s = linger_s
@@ -54,10 +85,13 @@ class Worker(Generic[T]):
         self._counting = threading.Lock()
         self._taken = 0
         self._abandoned = False
+        self._drops: Counter[str] = Counter()
+        self._refused = ""
         self.sent = 0
-        self.dropped = 0
         self.failure = ""
         """Why the last batch did not arrive, "" where it did."""
+        self.refusal = ""
+        """What of the last batch was refused, "" where all of it was taken."""
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
 
@@ -65,21 +99,33 @@ class Worker(Generic[T]):
     def waiting(self) -> int:
         return self._queue.qsize()
 
+    @property
+    def dropped(self) -> int:
+        with self._counting:
+            return self._drops.total()
+
+    def drops(self) -> str:
+        """How many items were dropped, and why."""
+        reasons = self._reasons()
+        return f"{self.dropped} dropped ({reasons})" if reasons else "0 dropped"
+
+    def _reasons(self) -> str:
+        """The commonest, with how many items each has cost."""
+        with self._counting:
+            return "; ".join(f"{count}: {why}" for why, count in self._drops.most_common(SHOWN_REASONS))
+
     def put(self, item: T) -> bool:
         """Take the item, or drop it where too many wait. Callable from any thread; never waits and never raises."""
+        why = "the service was ending"
         if not self._closing.is_set():
             try:
                 self._queue.put_nowait(item)
             except Full:
-                pass
+                why = "too many waited"
             else:
                 return True
-        self.drop(1)
+        self._drop(1, why)
         return False
-
-    def drop(self, count: int) -> None:
-        with self._counting:
-            self.dropped += count
 
     def close(self, within_s: float) -> bool:
         """Send what waits, for at most `within_s` in all; what is left then is dropped, and counted.
@@ -90,21 +136,27 @@ class Worker(Generic[T]):
         self._closing.set()
         self._thread.join(within_s)
         left = self._drained()
-        if self._thread.is_alive():
-            self._abandoned = True
-            left += self._taken
-        self.drop(left)
+        with self._counting:
+            self._abandoned = self._thread.is_alive()
+            left, self._taken = left + self._taken, 0
+        self._drop(left, self.failure or "no answer before the service ended")
         if self.dropped:
-            why = self.failure or ("no answer yet" if self._abandoned else "too many waited")
-            logger.warning("%s: %d were not sent (%s)", self._name, self.dropped, why)
+            logger.warning("%s: %d were not sent since the start (%s)", self._name, self.dropped, self._reasons())
         return not self._abandoned
+
+    def _drop(self, count: int, why: str) -> None:
+        if count:
+            with self._counting:
+                self._drops[why] += count
 
     def _run(self) -> None:
         while not self._closing.is_set() or not self._queue.empty():
             if items := self._next():
                 self._taken = len(items)
-                self._deliver(items)
-                self._taken = 0
+                self._refused = ""
+                for _, alike in groupby(sorted(items, key=self._kind), key=self._kind):
+                    self._deliver(list(alike))
+                self.refusal = self._refused
 
     def _next(self) -> list[T]:
         """Everything that waits, at most a batch; none where none comes in a moment."""
@@ -119,27 +171,55 @@ class Worker(Generic[T]):
         return items
 
     def _deliver(self, items: Sequence[T]) -> None:
-        for pause_s in (*self._pauses_s, None):
-            try:
-                arrived = self._send(items, self._time_left())
-            except SendFailed as failed:
-                self._failed(str(failed))
-                if pause_s is None or not failed.again or self._out_of_time(pause_s):
-                    break
-                self._closing.wait(pause_s)
-            except Exception:
-                logger.exception("%s: not sent", self._name)
-                self._failed("a fault of our own, see the log")
-                break
-            else:
-                self._arrived(arrived)
-                self._lost(len(items) - arrived)
-                return
-        self._lost(len(items))
+        if self._abandoned:
+            return
+        failed = self._tried(items)
+        if failed is None:
+            return
+        if failed.content and len(items) > 1:
+            middle = len(items) // 2
+            self._deliver(items[:middle])
+            self._deliver(items[middle:])
+            return
+        if failed.content:
+            self._refuse(str(failed))
+        self._settle(0, len(items), str(failed))
 
-    def _lost(self, count: int) -> None:
-        if not self._abandoned:  # else `close` has counted them
-            self.drop(count)
+    def _tried(self, items: Sequence[T]) -> SendFailed | None:
+        """Send, and again where that makes sense. Returns the last fault, or None once there was an answer."""
+        for pause_s in self._pauses_s:
+            failed = self._tried_once(items)
+            if failed is None or not failed.again:
+                return failed
+            wait_s = max(pause_s, failed.after_s)
+            if self._out_of_time(wait_s):
+                return failed
+            self._closing.wait(wait_s)
+        return self._tried_once(items)
+
+    def _tried_once(self, items: Sequence[T]) -> SendFailed | None:
+        try:
+            sent = self._send(items, self._time_left())
+        except SendFailed as failed:
+            if not failed.content:
+                self._failed(str(failed))
+            return failed
+        except Exception:
+            if len(items) == 1:  # else the halves find out which it is
+                logger.exception("%s: not sent", self._name)
+            return SendFailed(OWN_FAULT, again=False, content=True)
+        self._answered(sent, len(items))
+        return None
+
+    def _settle(self, arrived: int, lost: int, why: str) -> None:
+        """Count items of the batch, each once: `close` has counted those of a thread that it gave up."""
+        with self._counting:
+            if self._abandoned:
+                return
+            self._taken -= arrived + lost
+            self.sent += arrived
+            if lost:
+                self._drops[why] += lost
 
     def _time_left(self) -> float:
         return max(0.05, min(self._timeout_s, self._ends_at - time.monotonic()))
@@ -153,14 +233,20 @@ class Worker(Generic[T]):
             logger.warning("%s: not sent: %s", self._name, why)
         self.failure = why
 
-    def _arrived(self, count: int) -> None:
-        if count == 0:  # nothing was left to send, so nothing is known of the far end
+    def _refuse(self, why: str) -> None:
+        if why not in (self.refusal, self._refused):  # once where one batch after the other has it
+            logger.warning("%s: refused: %s", self._name, why)
+        self._refused = self.refusal = why
+
+    def _answered(self, sent: Sent, count: int) -> None:
+        if sent.refused:
+            self._refuse(sent.refused)
+        self._settle(sent.arrived, count - sent.arrived, sent.refused or OWN_FAULT)
+        if sent.arrived == 0:  # nothing was left to send, so nothing is known of the far end
             return
         if self.failure:
             logger.warning("%s: sent again", self._name)
         self.failure = ""
-        with self._counting:
-            self.sent += count
 
     def _drained(self) -> int:
         count = 0

@@ -9,11 +9,13 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
+from service.audit.log import AuditLog
 from service.audit.verify import verify
 from service.cli import app
+from service.errors import ThreadsUnavailable
 from service.graph.run import Request
 from service.ratelimit.memory import MemoryLimiter
-from service.record import ScoreRecord
+from service.record import RecordedRun, ScoreRecord
 from service.threads import ThreadRef
 from tests.api.guarded import ALICE, BOB, bearer, guarded
 from tests.api.stalling import stalling
@@ -182,6 +184,71 @@ async def test_feedback_that_arrives_together_is_bounded_too(tmp_path: Path) -> 
         words = [served.client.post(f"/runs/{run_id}/feedback", json={"thumbs": "up"}) for _ in range(30)]
         codes = [answer.status_code for answer in await asyncio.gather(*words)]
     assert (codes.count(201), codes.count(422)) == (20, 10)
+
+
+class Replica:
+    """The locks of one replica; `shared` are the names that any of them holds."""
+
+    def __init__(self, shared: set[str], *, away: bool = False) -> None:
+        self._shared, self._mine, self._away = shared, set[str](), away
+
+    async def take(self, name: str) -> bool:
+        if self._away and name.startswith("feedback"):
+            raise ThreadsUnavailable("The conversations cannot be reached.")
+        if name in self._shared:
+            return False
+        self._shared.add(name)
+        self._mine.add(name)
+        return True
+
+    async def release(self, name: str) -> None:
+        if name in self._mine:
+            self._mine.discard(name)
+            self._shared.discard(name)
+
+    async def taken(self, name: str) -> bool:
+        return name in self._shared
+
+    async def confirm(self, name: str) -> None: ...
+
+
+class SlowlyRead(AuditLog):
+    """What was read is a while old before anything is done with it."""
+
+    async def run(self, run_id: str, client: str) -> RecordedRun | None:
+        found = await super().run(run_id, client)
+        await asyncio.sleep(0.2)
+        return found
+
+
+@asynccontextmanager
+async def replica(folder: Path, locks: Replica) -> AsyncIterator[Served]:
+    audit = await SlowlyRead.open(folder / "audit", segment_bytes=10_000_000, min_free_bytes=1)
+    try:
+        async with serving(House(services(folder), ScriptedModel(), audit=audit, locks=locks)) as served:
+            yield served
+    finally:
+        await audit.close()
+
+
+@pytest.mark.parametrize("away", [False, True])
+async def test_the_last_word_on_an_answer_is_given_once_whichever_replicas_are_asked(
+    tmp_path: Path, away: bool, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where the locks cannot be had each replica counts for itself, and the word is kept."""
+    monkeypatch.setattr("service.api.runs.MAX_FEEDBACK", 2)
+    shared = set[str]()
+    async with (
+        replica(tmp_path, Replica(shared, away=away)) as one,
+        replica(tmp_path, Replica(shared, away=away)) as other,
+    ):
+        run_id = (await one.frames(thread_id="t"))[0]["run_id"]
+        path, up = f"/runs/{run_id}/feedback", {"thumbs": "up"}
+        assert (await one.client.post(path, json=up)).status_code == 201
+        last = await asyncio.gather(one.client.post(path, json=up), other.client.post(path, json=up))
+    assert sorted(answer.status_code for answer in last) == ([201, 201] if away else [201, 422])
+    assert ("counted in this process alone" in caplog.text) == away
+    assert not shared
 
 
 async def test_erasing_a_thread_says_what_the_log_keeps_and_hides_it_from_its_client(tmp_path: Path) -> None:

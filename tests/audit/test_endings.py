@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from langgraph.checkpoint.memory import InMemorySaver
 
 from service.audit.log import AuditLog
 from service.audit.reserve import RESERVE_FILE
@@ -417,35 +416,12 @@ async def test_a_store_that_hangs_keeps_no_run_from_its_record_when_the_service_
     monkeypatch.setattr("service.graph.runs.ENDING_S", 0.1)
     world, model, stall = stalling(tmp_path)
     house = House(world, model, audit=audit)
-    monkeypatch.setattr(house.history, "state", lambda _: asyncio.sleep(60))
     run = house.runs.start(Request(ThreadRef("alice", "t"), "stall in judging"))
     await eventually(lambda: bool(stall.reached))
+    monkeypatch.setattr(house.history, "state", lambda _: asyncio.sleep(60))
     await house.runs.close()
     before = bodies(tmp_path / "audit")
     frames = [house.presenter.frame(told, run.run_id).model_dump(mode="json") async for told in run.events()]
     assert frames[-1]["code"] == "shutting_down"
     assert [record["ending"]["code"] for record in before] == ["shutting_down"]
     assert before[0]["ending"]["stopped_by"] == "shutdown"
-
-
-async def test_a_turn_that_is_being_stored_when_the_service_stops_is_answered_or_told_as_an_error_and_never_both(
-    tmp_path: Path, audit: AuditLog, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("service.graph.runs.ENDING_S", 0.1)
-    stored, free = asyncio.Event(), asyncio.Event()
-
-    class SlowSaver(InMemorySaver):
-        async def aput(self, *given: Any) -> Any:
-            stored.set()
-            await free.wait()
-            return await super().aput(*given)
-
-    house = House(services(tmp_path), ScriptedModel(), audit=audit, checkpointer=SlowSaver())
-    run = house.runs.start(Request(ThreadRef("alice", "t"), "Why?"))
-    await stored.wait()
-    await house.runs.close()
-    free.set()
-    frames = [house.presenter.frame(told, run.run_id).model_dump(mode="json") async for told in run.events()]
-    assert frames[-1]["code"] == "shutting_down"
-    assert the_record(tmp_path)["ending"]["code"] == "shutting_down"
-    await asyncio.wait([run.work] if run.work else [])

@@ -15,6 +15,9 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 
 Manner = Literal["well", "hanging", "failing", "garbage", "page", "refusing", "trickling"]
 
+Answer = tuple[int, bytes, dict[str, str]]
+"""Status, body and headers."""
+
 UNPACK: dict[str, Callable[[bytes], bytes]] = {"gzip": gzip.decompress, "deflate": zlib.decompress, "": bytes}
 
 
@@ -40,13 +43,19 @@ class Received:
 
 @dataclass
 class Collector:
-    """`bodies` are the raw requests, unpacked: what must not leave is looked for there, whatever it is wrapped in."""
+    """`bodies` are the raw requests, unpacked: what must not leave is looked for there, whatever it is wrapped in.
+
+    `respond` is asked first, with the path and the unpacked body: where it gives an answer, nothing is taken.
+    """
 
     manner: Manner = "well"
+    respond: Callable[[str, bytes], Answer | None] = lambda *_: None
     spans: list[Received] = field(default_factory=list)
     scores: list[dict[str, Any]] = field(default_factory=list)
     bodies: list[bytes] = field(default_factory=list)
     headers: list[dict[str, str]] = field(default_factory=list)
+    unread_over: int | None = None
+    """Bytes of a request, packed, over which it is refused by its head alone, and the connection closed."""
     tries: int = 0
     url: str = ""
     released: threading.Event = field(default_factory=threading.Event)
@@ -97,7 +106,16 @@ class Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         self.collector.tries += 1
-        body = self.rfile.read(int(self.headers["Content-Length"]))
+        length, most = int(self.headers["Content-Length"]), self.collector.unread_over
+        if most is not None and length > most:
+            self.close_connection = True
+            self.answer(413, b"", {"Connection": "close"})
+            return
+        body = self.rfile.read(length)
+        unpacked = UNPACK[self.headers.get("Content-Encoding", "")](body)
+        if (answer := self.collector.respond(self.path, unpacked)) is not None:
+            self.answer(*answer)
+            return
         getattr(self, f"answer_{self.collector.manner}")(body)
 
     def answer_well(self, body: bytes) -> None:
@@ -119,7 +137,7 @@ class Handler(BaseHTTPRequestHandler):
         self.close_connection = True
 
     def answer_page(self, _: bytes) -> None:
-        self.answer(200, b"<html>Please sign in</html>", "text/html; charset=utf-8")
+        self.answer(200, b"<html>Please sign in</html>", {"Content-Type": "text/html; charset=utf-8"})
 
     def answer_trickling(self, _: bytes) -> None:
         """A head at once, then a byte of the body now and then."""
@@ -128,9 +146,10 @@ class Handler(BaseHTTPRequestHandler):
             self.wfile.write(b"x")
         self.close_connection = True
 
-    def answer(self, status: int, body: bytes, content_type: str = "application/json") -> None:
+    def answer(self, status: int, body: bytes, headers: Mapping[str, str] | None = None) -> None:
         self.send_response(status)
-        self.send_header("Content-Type", content_type)
+        for name, value in ({"Content-Type": "application/json"} | dict(headers or {})).items():
+            self.send_header(name, value)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         self.wfile.write(body)

@@ -11,7 +11,8 @@ from typing import get_args
 
 import pytest
 
-from service.observe.langfuse import CLOSING_S, LangfuseTraces, trace_id_of
+from service.observe.langfuse import CLOSING_S, LangfuseTraces
+from service.observe.spans import trace_id_of
 from service.ports import RunObserver
 from tests.fakes import FAIL, PASS, ScriptedModel, services
 from tests.observe.collector import Manner, collecting, wait_until

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from service.observe.langfuse import trace_id_of
 from service.observe.null import NoTraces
+from service.observe.spans import trace_id_of
 from service.ports import FeedbackObserver, Reporting, RunObserver, ScoreSink
 from service.record import FeedbackRecord
 from tests.audit.logs import audit_log

@@ -10,7 +10,7 @@ import pytest
 from opentelemetry.trace import ProxyTracerProvider, get_tracer_provider
 
 from service.model import Judgement
-from service.observe.langfuse import trace_id_of
+from service.observe.spans import trace_id_of
 from service.observe.tree import NODE_OF
 from service.record import FeedbackRecord
 from tests.api.guarded import ALICE, BOB, KEYS, access, bearer

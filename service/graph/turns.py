@@ -1,0 +1,96 @@
+"""One truth of a run: a turn whose record says that it was not given does not stand in its thread.
+
+A store can go on writing after a run was cut short, and a process can die between the turn and its record. The record
+is what the reader was told, and what an auditor reads: the thread is made to agree with it.
+"""
+
+import asyncio
+import logging
+
+from service.graph.events import Done, Failed, Terminal
+from service.graph.history import History
+from service.graph.run import Run
+from service.graph.state import State
+from service.model import Turn
+from service.ports import AuditSink
+from service.threads import ThreadRef
+
+logger = logging.getLogger(__name__)
+
+WITHDRAW_S = 2.0
+
+
+class Turns:
+    """A thread's turns as the audit log has them."""
+
+    def __init__(self, history: History, audit: AuditSink) -> None:
+        self._history = history
+        self._audit = audit
+
+    async def state(self, ref: ThreadRef) -> State:
+        """The thread without a last turn that was not given."""
+        state = await self._history.state(ref)
+        turns = state["turns"]
+        if turns and not await self._given(turns[-1]["run_id"], ref.client):
+            return {**state, "turns": turns[:-1]}
+        return state
+
+    async def agree(self, ref: ThreadRef) -> None:
+        """Take such a turn back, before the next one is built on it. The caller has the thread's lock."""
+        turns = (await self._history.state(ref))["turns"]
+        if turns and not await self._given(turns[-1]["run_id"], ref.client):
+            logger.warning("turn taken back, its record has no answer run_id=%s", turns[-1]["run_id"])
+            await self._history.withdraw(ref, turns[-1]["run_id"])
+
+    async def _given(self, run_id: str, client: str) -> bool:
+        """A run without a record is still under way, or of before the log began."""
+        try:
+            found = await self._audit.run(run_id, client)
+        except Exception:
+            logger.exception("record not read run_id=%s", run_id)
+            return True
+        return found is None or found.run.body["ending"]["code"] == ""
+
+    async def ended_early(self, run: Run, failed: Failed) -> Terminal:
+        """What is stored decides: where the run's turn stands, the stop or the fault came too late to matter."""
+        if run.refused:
+            return failed  # it never had the thread, which is another replica's to write
+        try:
+            turns = (await self._history.state(run.request.ref))["turns"]
+        except Exception:
+            logger.exception("thread not read run_id=%s", run.run_id)
+            return failed
+        if turns and turns[-1]["run_id"] == run.run_id:
+            return await self.listed(run, turns)
+        return await self._unfinished(run, failed)
+
+    async def _unfinished(self, run: Run, failed: Failed) -> Failed:
+        """What a run without an answer leaves behind: no turn, but the numbers that it has shown keep their meaning."""
+        try:
+            await self._history.keep_numbers(run.request.ref, run.transcript.named)
+            await self._history.shown.remember(run.request.ref, run.transcript.named.values())
+        except Exception:
+            logger.exception("numbers not kept run_id=%s", run.run_id)
+        return failed
+
+    async def listed(self, run: Run, turns: list[Turn]) -> Done:
+        """The answer is stored. A list of threads that cannot be written is a fault of its own, and hides no answer."""
+        run.turns = turns
+        try:
+            await self._history.record(run.request.ref, run.request.question, run.asked_at, len(turns))
+            await self._history.shown.remember(run.request.ref, run.transcript.named.values())
+        except Exception:
+            logger.exception("thread not listed run_id=%s", run.run_id)
+        return done_of(run, turns)
+
+    async def withdraw(self, ref: ThreadRef, run_id: str) -> None:
+        """What its reader was told is not given must not stand in the thread after all. Never raises."""
+        try:
+            async with asyncio.timeout(WITHDRAW_S):
+                await self._history.withdraw(ref, run_id)
+        except Exception:
+            logger.exception("turn not withdrawn run_id=%s", run_id)
+
+
+def done_of(run: Run, turns: list[Turn]) -> Done:
+    return Done(run.request.ref.thread_id, turns[-1], tuple(run.transcript.named.values()))
