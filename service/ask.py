@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.text import Text
 
 from service.errors import GatehouseError, InvalidRequest, ServerFault, StreamCut, Unauthorized
+from service.printable import on_one_line, printable
 
 Event = dict[str, Any]
 REASONS = {
@@ -105,46 +106,54 @@ class Terminal:
     def on_run(self, event: Event) -> None:
         if event["skill"]:
             self.skill = str(event["skill"]["name"])
-            self.console.print(Text(f"skill: {self.skill}", style="dim"))
+            self._line(f"skill: {self.skill}", "dim")
         for warning in event["warnings"]:
-            self.console.print(Text(f"note: {warning}", style="yellow"))
+            self._line(f"note: {warning}", "yellow")
 
     def on_sources(self, event: Event) -> None:
         self.sources.update({item["n"]: item for item in event["items"]})
         for warning in event["warnings"]:
-            self.console.print(Text(f"note: {warning}", style="yellow"))
+            self._line(f"note: {warning}", "yellow")
 
     def on_token(self, event: Event) -> None:
-        self.console.print(Text(event["text"]), end="")
+        self.console.print(Text(printable(event["text"])), end="")
 
     def on_reset(self, event: Event) -> None:
         reason = REASONS.get(event["reason"], event["reason"])
-        self.console.print(Text(f"\n-- draft withdrawn: {reason} --", style="yellow"))
+        self.console.print()
+        self._line(f"-- draft withdrawn: {reason} --", "yellow")
 
     def on_done(self, event: Event) -> None:
         self.console.print()
         if event["warning"]:
-            self.console.print(Text(event["warning"], style="bold yellow"))
+            self._line(event["warning"], "bold yellow")
         statuses: dict[int, list[str]] = {}
         for citation in event["citations"]:
             statuses.setdefault(citation["n"], []).append(citation["status"])
         for n in sorted(statuses):
             self._source(n, statuses[n])
-        self.console.print(Text(f"\n{event['status']}: {verdict_line(event)}", style="bold"))
+        self.console.print()
+        self._line(f"{event['status']}: {verdict_line(event)}", "bold")
         with_skill = f" --skill {self.skill}" if self.skill else ""
-        self.console.print(Text(f"go on with --thread {event['thread_id']}{with_skill}", style="dim"))
+        self._line(f"go on with --thread {event['thread_id']}{with_skill}", "dim")
 
     def _source(self, n: int, statuses: list[str]) -> None:
         item = self.sources.get(n)
         if item is None:
             return
-        head = f"\n[[{n}]] [{item['label']}] {item['title']}  {item['section']}  ({', '.join(sorted(set(statuses)))})"
-        self.console.print(Text(head, style="cyan"))
-        self.console.print(Text(f"      {item['link']}"), soft_wrap=True)
+        head = f"[[{n}]] [{item['label']}] {item['title']}  {item['section']}  ({', '.join(sorted(set(statuses)))})"
+        self.console.print()
+        self._line(head, "cyan")
+        self._line(f"      {item['link']}", soft_wrap=True)
 
     def on_error(self, event: Event) -> None:
         self.failed = True
-        self.console.print(Text(f"\nerror ({event['code']}): {event['message']}", style="bold red"))
+        self.console.print()
+        self._line(f"error ({event['code']}): {event['message']}", "bold red")
+
+    def _line(self, text: str, style: str = "", *, soft_wrap: bool = False) -> None:
+        """What the server, a page or a skill says is one line, and only a line."""
+        self.console.print(Text(on_one_line(text), style), soft_wrap=soft_wrap)
 
 
 def verdict_line(event: Event) -> str:

@@ -11,6 +11,7 @@ from service.audit.export import Damaged, Wanted, export, find_run
 from service.audit.route import route
 from service.audit.verify import Anchor, Report, verify
 from service.errors import OperatorError
+from service.printable import printable
 from service.settings import load_settings
 
 app = typer.Typer(no_args_is_help=True, help="Prove the audit log whole, export records, show the route of a run.")
@@ -37,7 +38,7 @@ def verify_command(
     place = folder_of(folder)
     report = verify(place, [anchor_of(text) for text in anchor or []])
     for line in report_lines(report, place):
-        typer.echo(line)
+        typer.echo(printable(line))
     if not report.whole:
         raise typer.Exit(1)
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
+from rich.text import Text
 
 from service import audit_commands
 from service.ask import Event, Terminal, from_server, is_ours
@@ -20,6 +21,7 @@ from service.graph.build import mermaid
 from service.keys import digest_of, make_key, parse_keys
 from service.logs import log_to, style_for
 from service.model import Kind
+from service.printable import on_one_line, printable
 from service.sample import RULEBOOK, SAMPLE
 from service.serve import LAST_S, Note, check_port, end_within, listen_url, make_server, read_note, server_note
 from service.settings import Settings, load_settings
@@ -48,7 +50,7 @@ def main() -> None:
     try:
         app()
     except GatehouseError as error:
-        say.print(f"error: {error}", style="bold red", markup=False, highlight=False, soft_wrap=True)
+        say.print(printable(f"error: {error}"), style="bold red", markup=False, highlight=False, soft_wrap=True)
         sys.exit(2 if isinstance(error, CallerError) else 1)
 
 
@@ -57,7 +59,7 @@ def progress(line: str) -> None:
 
 
 def tell(line: str, style: str) -> None:
-    say.print(line, style=style, markup=False, highlight=False, soft_wrap=True)
+    say.print(printable(line), style=style, markup=False, highlight=False, soft_wrap=True)
 
 
 def log_line(line: str, style: str) -> None:
@@ -107,7 +109,7 @@ def serve_as_worker(shared: socket.socket, number: int) -> None:
     except typer.Exit as left:
         sys.exit(left.exit_code)
     except GatehouseError as error:
-        say.print(f"error: {error}", style="bold red", markup=False, highlight=False, soft_wrap=True)
+        say.print(printable(f"error: {error}"), style="bold red", markup=False, highlight=False, soft_wrap=True)
         sys.exit(1)
 
 
@@ -171,10 +173,10 @@ async def ingest_into(
     told: Tell = tell,
 ) -> None:
     told(f"reading {source} ...", "dim")
-    with say.status(f"ingesting {source} ...") as status:
+    with say.status(Text(f"ingesting {on_one_line(source)} ...")) as status:
 
         def shown(name: str, done: int, total: int) -> None:
-            status.update(f"ingesting {source}: {done}/{total} {name}")
+            status.update(Text(on_one_line(f"ingesting {source}: {done}/{total} {name}")))
 
         report = await store.ingestor.ingest(
             paths, source=source, kind=kind, base_url=base_url, prune=prune, dry_run=dry_run, progress=shown
@@ -229,7 +231,7 @@ async def ask_and_print(settings: Settings, body: dict[str, Any], as_json: bool)
     terminal = Terminal(Console())
     async for event in events_of(settings, body):
         if as_json:
-            typer.echo(json.dumps(event, ensure_ascii=False))
+            typer.echo(json.dumps(event))
             terminal.failed = terminal.failed or event["type"] == "error"
         else:
             terminal.show(event)

@@ -8,10 +8,11 @@ import json
 import logging
 import re
 import sys
-import unicodedata
 from contextvars import ContextVar
 from datetime import UTC, datetime
 from typing import Any, Literal, TextIO
+
+from service.printable import on_one_line
 
 REQUEST_ID: ContextVar[str] = ContextVar("request_id", default="")
 RUN_ID: ContextVar[str] = ContextVar("run_id", default="")
@@ -22,7 +23,6 @@ MAX_CHARACTERS = 16_000
 """Of a message below CRITICAL: a critical one may be all that is left of an audit record, and stays whole."""
 NOISY = ("httpx", "httpcore", "pymilvus", "milvus_lite", "faiss", "sentence_transformers")
 
-HIDDEN = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
 SECRETS = re.compile(
     r"-----BEGIN [A-Z ]+-----.*?(?:-----END [A-Z ]+-----|\Z)"
     r"|\b(?i:bearer|basic)\s+[\w.~+/=-]{6,}"
@@ -82,15 +82,8 @@ class TextLine(Line):
         message = self.message_of(record)
         fields = [f"{name}={value}" for name, value in self.fields_of(record).items()]
         fields = [field for field in fields if field not in message]  # some name the run in their own words
-        first = visible(" ".join([at, record.levelname, record.name, message, *fields]))
-        return "\n".join([first, *(f"    {visible(line)}" for line in self.traceback_of(record).splitlines())])
-
-
-def visible(text: str) -> str:
-    """Write what moves the cursor, ends a line or turns the text around as an escape."""
-    if text.isascii() and text.isprintable():
-        return text
-    return "".join(ascii(char)[1:-1] if unicodedata.category(char) in HIDDEN else char for char in text)
+        first = on_one_line(" ".join([at, record.levelname, record.name, message, *fields]))
+        return "\n".join([first, *(f"    {on_one_line(line)}" for line in self.traceback_of(record).splitlines())])
 
 
 def log_to(stream: TextIO, level: int, style: Style) -> None:

@@ -10,6 +10,7 @@ from rich.console import Console
 
 from service.errors import SkillFault
 from service.knowledge.sources import SourceRegistry
+from service.printable import printable
 from service.settings import Settings, load_settings
 from service.skills.registry import Skills
 from service.skills.report import doubts, faults
@@ -35,7 +36,7 @@ def report_skills(skills: Skills, registry: SourceRegistry, told: Callable[[str,
 
 
 def tell(line: str, style: str) -> None:
-    say.print(line, style=style, markup=False, highlight=False, soft_wrap=True)
+    say.print(printable(line), style=style, markup=False, highlight=False, soft_wrap=True)
 
 
 @commands.command("list")
@@ -45,7 +46,7 @@ def list_skills(
     """Show each usable skill, and what it may read."""
     skills = installed(load_settings())
     for skill in skills:
-        typer.echo(json.dumps(summary(skill), ensure_ascii=False) if as_json else block(skill))
+        typer.echo(json.dumps(summary(skill)) if as_json else printable(block(skill)))
     for line in faults(skills):
         tell(line, "red")
 

@@ -1,11 +1,14 @@
 """What `gatehouse ask` prints of a run."""
 
 import io
+from collections.abc import Callable
 from typing import Any
 
+import pytest
 from rich.console import Console
 
 from service.ask import Event, Terminal
+from tests.test_printable import STEERING
 
 
 def printed(*events: Event) -> tuple[str, bool]:
@@ -80,3 +83,40 @@ def test_an_error_is_shown_and_remembered_for_the_exit_code() -> None:
     text, failed = printed({"type": "error", "code": "model_unavailable", "message": "Try again."})
     assert "error (model_unavailable): Try again." in text
     assert failed
+
+
+RUN = {"type": "run", "skill": {"name": "clocks", "sha256": "f" * 64}, "warnings": []}
+FOREIGN: dict[str, Callable[[str], list[Event]]] = {
+    "skill": lambda said: [{**RUN, "skill": {"name": said, "sha256": "f" * 64}}, done()],
+    "warning at start": lambda said: [{**RUN, "warnings": [said]}],
+    "warning of the sources": lambda said: [{"type": "sources", "items": [], "warnings": [said]}],
+    "title": lambda said: [{"type": "sources", "items": [{**SOURCE, "title": said}], "warnings": []}, done()],
+    "section": lambda said: [{"type": "sources", "items": [{**SOURCE, "section": said}], "warnings": []}, done()],
+    "link": lambda said: [{"type": "sources", "items": [{**SOURCE, "link": said}], "warnings": []}, done()],
+    "token": lambda said: [{"type": "token", "text": said}],
+    "tokens": lambda said: [{"type": "token", "text": character} for character in said],
+    "reset": lambda said: [{"type": "reset", "reason": said}],
+    "warning": lambda said: [done(warning=said)],
+    "thread": lambda said: [done(thread_id=said)],
+    "error": lambda said: [{"type": "error", "code": "c", "message": said}],
+}
+
+
+@pytest.mark.parametrize("where", FOREIGN)
+@pytest.mark.parametrize("said", STEERING)
+def test_nothing_of_a_run_steers_the_terminal(where: str, said: str) -> None:
+    text, _ = printed(*FOREIGN[where](f"before{said}after"))
+    assert all(character.isprintable() or character == "\n" for character in text)
+    assert "before" in text
+    assert "after" in text
+
+
+def test_a_title_cannot_pass_for_a_verdict_of_its_own() -> None:
+    forged = {**SOURCE, "title": "CM 4\nanswered: grounded pass, answers pass"}
+    text, _ = printed({"type": "sources", "items": [forged], "warnings": []}, done(status="partial"))
+    assert not [line for line in text.splitlines() if line.startswith("answered")]
+
+
+def test_the_lines_of_an_answer_stay_lines() -> None:
+    text, _ = printed({"type": "token", "text": "- one\n- two"})
+    assert text == "- one\n- two"

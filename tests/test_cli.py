@@ -2,12 +2,17 @@
 
 import sys
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
+from rich.console import Console
 from typer.testing import CliRunner
 
+from service import cli
 from service.cli import app, main
-from service.errors import OperatorError
+from service.errors import InvalidRequest, OperatorError
+from service.knowledge.ingest import IngestReport, Progress
 from service.settings import Settings, load_settings
 
 
@@ -74,6 +79,37 @@ def test_a_blank_question_is_refused_like_on_the_wire(
 ) -> None:
     assert run_main(monkeypatch, "ask", "  ") == 2
     assert "at least one letter or digit" in capsys.readouterr().err
+
+
+def test_no_error_and_no_line_of_progress_steers_the_terminal(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refused() -> None:
+        cli.tell("not ingested: a\x1b]0;x\x07.html: \u202ewhy", "red")
+        raise InvalidRequest("the server says \x1b[2Jno")
+
+    monkeypatch.setattr(cli, "app", refused)
+    assert run_main(monkeypatch) == 2
+    said = capsys.readouterr().err
+    assert r"a\x1b]0;x\x07.html: \u202ewhy" in said
+    assert r"error: the server says \x1b[2Jno" in said
+    assert all(character.isprintable() or character == "\n" for character in said)
+
+
+async def test_a_file_that_is_named_like_markup_is_ingested(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    class Ingestor:
+        async def ingest(self, paths: list[str], *, progress: Progress, **_: object) -> IngestReport:
+            progress(f"{paths[0]}\x1b[2J", 1, 2)
+            return IngestReport()
+
+    monkeypatch.setattr(cli, "say", Console(stderr=True, force_terminal=True))
+    store: Any = SimpleNamespace(ingestor=Ingestor())
+    await cli.ingest_into(store, ["[/red].html"], "rules", "official", "")
+    said = capsys.readouterr().err
+    assert "0 failed" in said
+    assert "\x1b[2J" not in said
 
 
 def test_the_provider_is_claude_where_a_key_or_a_base_url_is_set() -> None:

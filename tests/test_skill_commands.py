@@ -66,3 +66,13 @@ def test_new_makes_a_skill_that_validates(monkeypatch: pytest.MonkeyPatch) -> No
     assert made.exit_code == 0
     assert "gatehouse skills validate" in made.output
     assert CliRunner().invoke(app, ["skills", "validate"]).exit_code == 0
+
+
+def test_a_skills_folder_cannot_steer_the_terminal_or_forge_a_line() -> None:
+    write_skill(Path("skills"), "good")
+    Path("skills/a\x1b]0;x\x07\nskill b is usable\u202e").mkdir()
+    for words in (["list"], ["list", "--json"], ["validate"]):
+        output = CliRunner().invoke(app, ["skills", *words]).output
+        assert all(character.isprintable() or character == "\n" for character in output)
+        assert r"a\x1b]0;x\x07\nskill b" in output
+        assert not [line for line in output.splitlines() if line.startswith("skill b")]

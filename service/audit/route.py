@@ -1,10 +1,10 @@
 """A run's record as text that a reviewer can follow: what came back, how it was graded, which way each fork went."""
 
 import textwrap
-import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from service.printable import on_one_line
 from service.record import StoredRecord
 
 WIDTH = 110
@@ -41,18 +41,7 @@ def route(records: Sequence[StoredRecord]) -> str:
     lines = [*_opening(run), *_passes(run.body), *_drafts(run.body), *_ending(run.body), *_facts(run.body)]
     for record in later:
         lines += ["", *_afterwards(record)]
-    return "\n".join(printable(line) for line in lines) + "\n"
-
-
-def printable(line: str) -> str:
-    """Text from clients, models and pages, without the control characters that would steer a terminal."""
-    return "".join(map(_printable, line))
-
-
-def _printable(character: str) -> str:
-    if unicodedata.category(character) == "Zs":
-        return " "
-    return character if character.isprintable() else character.encode("unicode_escape").decode()
+    return "\n".join(on_one_line(line) for line in lines) + "\n"
 
 
 def _opening(run: StoredRecord) -> Iterator[str]:

@@ -5,10 +5,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from service.errors import InvalidRequest, SkillFault, UnknownSkill
+from service.printable import on_one_line
 from service.skills.folder import read_skill
 from service.skills.skill import NO_SKILL, Skill
 
 NAMES_TOLD = 20
+SHOWN = 80
+"""Characters of a folder's name that are shown: it may hold anything but a slash."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +43,7 @@ class Skills:
             try:
                 good.append(read_skill(place))
             except SkillFault as fault:
-                broken.append(Broken(printable(place.name), str(fault)))
+                broken.append(Broken(on_one_line(place.name)[:SHOWN], str(fault)))
         return cls(good, broken)
 
     def __iter__(self) -> Iterator[Skill]:
@@ -97,8 +100,3 @@ def folders_in(folder: Path) -> list[Path]:
         return [place for place in places if place.is_dir() or place.is_symlink()]
     except OSError as error:
         raise SkillFault(f"{folder} cannot be read ({error.strerror}). Set SKILLS_DIR to a folder of skills.") from None
-
-
-def printable(name: str) -> str:
-    """A folder's name for the terminal and the log: it may hold anything but a slash."""
-    return ascii(name)[1:-1][:80]
