@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import sys
 import tempfile
 from pathlib import Path
 from typing import Annotated, Any
@@ -17,7 +18,7 @@ from evals.house import open_house
 from evals.near_miss import near_miss_questions
 from evals.seed import Result, load_questions, report
 from evals.trial import commands as trial
-from service.errors import GatehouseError
+from service.errors import CallerError, GatehouseError
 from service.llm.quote import Thresholds
 from service.settings import Settings, load_settings
 
@@ -134,5 +135,14 @@ async def designs_run(settings: Settings, plan: compare.Plan) -> dict[str, Any]:
         return await compare.compare(plan, opened, compare.all_cases(plan.limit), say)
 
 
+def main() -> None:
+    """Run a command. A fault that has a name ends with its message and code 1; a bug keeps its traceback."""
+    try:
+        app()
+    except GatehouseError as error:
+        typer.echo(f"Error: {error}", err=True)
+        sys.exit(2 if isinstance(error, CallerError) else 1)
+
+
 if __name__ == "__main__":
-    app()
+    main()

@@ -1,6 +1,7 @@
-"""The sample questions against the sample knowledge base: what is found, what is answered, what is refused.
+"""The sample questions, and what a run of one is worth: what is found, what is answered, what is refused.
 
-Runs the product's own store, graph and Quote. Thresholds are chosen on the development half and reported on the other.
+`house.py` asks them of the product's own store, graph and Quote. Thresholds are chosen on the development half and
+reported on the other.
 """
 
 import json

@@ -79,7 +79,7 @@ def loss_of(model: "SentenceTransformer", batch: Sequence[Pair], texts: Sequence
 
 
 def embedded(model: "SentenceTransformer", texts: Sequence[str]) -> torch.Tensor:
-    """float32 (n, dim), unit length, with gradients; computed in thirds of like length, which saves padding."""
+    """float32 (n, dim), unit length, with gradients; computed in four parts of like length, which saves padding."""
     order = sorted(range(len(texts)), key=lambda i: len(texts[i]))
     step = -(-len(order) // 4)
     parts, places = [], []

@@ -87,7 +87,7 @@ def replace_file(path: Path, content: bytes) -> None:
 
 
 class Checkpoint:
-    """Where a training stands on disk: a run that was stopped goes on at its last whole hundred of steps."""
+    """Where a training stands on disk: a run that was stopped goes on at the step that was saved last."""
 
     def __init__(self, path: Path, model: nn.Module, optimizer: torch.optim.Optimizer) -> None:
         self._path = path

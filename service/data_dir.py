@@ -14,7 +14,7 @@ logger = logging.getLogger(__name__)
 
 LEAST_FREE_MB = 100
 OTHERS = stat.S_IRWXG | stat.S_IRWXO
-OURS = ("audit", "sessions", "snapshots", "milvus.db", "threads.db*", "listing.db*", "sources.json*")
+OURS = ("audit", "sessions", "snapshots", "milvus.db", "threads.db*", "listing.db*", "sources.*", "server.json")
 """What Gatehouse keeps there. Nothing else in the folder is touched, nor the folder itself where it was before."""
 
 

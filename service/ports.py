@@ -1,4 +1,7 @@
-"""What the graph needs from the outside world, as protocols. Each has two implementations that ship."""
+"""What the graph needs from the outside world, as protocols.
+
+Most have two implementations that ship: one over a library or a server, one that needs neither or does nothing.
+"""
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -285,6 +288,6 @@ class RunStops(Protocol):
     async def ask(self, run_id: str, client: str) -> bool:
         """Whether another replica is stopping the client's run now; False for unknown, ended and foreign runs alike.
 
-        Raises `ThreadsUnavailable` where that cannot be known.
+        Raises `ThreadsUnavailable` where that cannot be known, `Overloaded` where too many are being asked for.
         """
         ...

@@ -133,6 +133,7 @@ class Note:
 def server_note(data_dir: Path, note: Note) -> Iterator[None]:
     """Say in DATA_DIR where the server listens, so that `gatehouse ask` finds it; take the note away at the end."""
     file = data_dir / SERVER_NOTE
+    file.touch(mode=0o600)
     file.write_text(json.dumps(asdict(note)), encoding="utf-8")
     try:
         yield

@@ -12,6 +12,7 @@ from service.data_dir import keep_private, make_data_dir, storage_state
 from service.errors import OperatorError
 from service.keys import ClientKey
 from service.knowledge.sources import SourceRegistry
+from service.serve import Note, server_note
 from service.sessions import Sessions
 from service.settings import Settings
 from service.store import open_store
@@ -41,6 +42,7 @@ async def test_what_a_run_a_sign_in_and_the_threads_leave_is_for_the_owner_only(
     async with audit_log(data / "audit") as audit, AsyncExitStack() as stack:
         await open_threads(Settings.model_validate({"DATA_DIR": data}), stack)
         SourceRegistry(data / "sources.json").put("rules", "official", "")
+        stack.enter_context(server_note(data, Note("http://127.0.0.1:8000", "i")))
         await Sessions(data / "sessions", hours=1).begin(ClientKey("alice", "0" * 64))
         await audit.begin({"run_id": "under way"})
         await House(services(data / "snapshots"), ScriptedModel(), audit=audit).ask()
@@ -61,7 +63,15 @@ def test_what_an_earlier_version_left_open_is_closed_and_nothing_else_is_touched
     for name in ("audit/underway/x/r.json", "audit/index.db", "snapshots/abc", "sessions/s", "milvus.db/data/f"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text("x")
-    for name in ("threads.db", "threads.db-wal", "listing.db", "sources.json", "notes.txt"):
+    for name in (
+        "threads.db",
+        "threads.db-wal",
+        "listing.db",
+        "sources.json",
+        "sources.lock",
+        "server.json",
+        "notes.txt",
+    ):
         (tmp_path / name).write_text("x")
     tmp_path.chmod(0o755)
     for place in tmp_path.rglob("*"):

@@ -247,9 +247,11 @@ async def test_invariant_12_a_thread_is_visible_to_its_client_only(tmp_path: Pat
 
 
 async def test_invariant_13_the_scope_reaches_the_store_and_an_empty_one_is_not_everything(tmp_path: Path) -> None:
-    knowledge = FixedKnowledge()
-    await House(services(tmp_path, knowledge=knowledge), ScriptedModel()).ask()
-    assert knowledge.queries[0][1] == Scope()
+    knowledge, narrow = FixedKnowledge(), Scope(frozenset({"rules"}), frozenset({"official"}))
+    house = House(services(tmp_path, knowledge=knowledge), ScriptedModel())
+    await house.ask(skill=skill(scope=narrow))
+    await house.ask(thread="t2")
+    assert [scope for _, scope in knowledge.queries] == [narrow, Scope()]
     assert not Scope(sources=frozenset()).admits(knowledge.passages[0])
     assert Scope().admits(knowledge.passages[0])
 

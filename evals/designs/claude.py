@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from copy import copy
 from pathlib import Path
 from typing import Any, Self
+from urllib.parse import urlsplit
 
 import anthropic
 
@@ -58,7 +59,7 @@ class ClaudeForDesigns(Claude):
         )
         self._models = (answer_model, gate_model)
         self._limits = (max_tokens, gate_max_tokens)
-        self._takes_temperature = not str(client.base_url).startswith(DEFAULT_BASE_URL)
+        self._takes_temperature = client.base_url.host != urlsplit(DEFAULT_BASE_URL).hostname
 
     def at(self, temperature: float) -> Self:
         """A copy at a temperature, over the same connection, where the server is not Anthropic's own.

@@ -21,6 +21,7 @@ from evals.designs.topics import folder_of
 from evals.designs.web import LoopbackWeb
 from evals.golden_set import Case, load_cases, load_golden
 from evals.house import open_sample
+from evals.trial.cases import spread
 from service.installation import installation_of
 from service.models import load_the_reranker, load_the_scorer
 from service.settings import Settings
@@ -76,7 +77,7 @@ class Opened:
 def all_cases(limit: int | None = None) -> list[Case]:
     """The golden set and the planted cases; with a limit, evenly spread over both."""
     cases = [*load_golden(), *load_cases(PLANTED)]
-    return cases if limit is None else cases[:: max(1, len(cases) // limit)][:limit]
+    return spread(cases, limit)
 
 
 @asynccontextmanager

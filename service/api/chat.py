@@ -88,7 +88,8 @@ async def chat(request: Request) -> Response:
 def start_run(runs: Runs, skills: Skills, asked: ChatRequest, client: str) -> Run:
     """Begin the run on the skill's own thread.
 
-    Raises `UnknownSkill`, `InvalidRequest`, `ThreadBusy` or `Overloaded` before any event.
+    Raises `UnknownSkill`, `InvalidRequest`, `ShuttingDown`, `TooManyRuns`, `Overloaded`, `AuditUnavailable` or
+    `ThreadBusy` before any event.
     """
     skill, question = skills.chosen(asked.skill, asked.question)
     ref = ThreadRef(client, asked.thread_id, skill.name)

@@ -76,8 +76,10 @@ class Underway:
 
 
 def in_use(folder: Path) -> bool:
-    """Does a process that is alive write to the log in `folder`?"""
-    return any(is_owned(one) for one in (folder / "underway").glob("*/"))
+    """Does a process that is alive write to the log in `folder`? Not as far as can be seen where we may not look."""
+    with suppress(OSError):
+        return any(is_owned(one) for one in (folder / "underway").glob("*/"))
+    return False
 
 
 def is_owned(folder: Path) -> bool:

@@ -120,7 +120,7 @@ class History:
             await self.summary(ref)
 
     async def erase(self, ref: ThreadRef) -> None:
-        """Delete the conversation: every checkpoint of the thread, then its row in the list."""
+        """Delete the conversation: what it has shown, every checkpoint of the thread, then its row in the list."""
         registry = (await self.state(ref))["registry"]
         async with self._changing(ref):
             await self.shown.forget(ref, registry)

@@ -1,6 +1,7 @@
 """Every fork of the graph, as pure functions of the state, and the bounds that follow from them.
 
-Each router reads the counters first (invariant 4). LangGraph draws an edge for each literal of a return type.
+Each router that may begin another pass reads the counters first (invariant 4). LangGraph draws an edge for each
+literal of a return type.
 """
 
 from typing import Literal
@@ -23,13 +24,16 @@ def after_generate(state: State) -> Literal["reflect", "give_up"]:
 def after_reflect(
     state: State, limits: Limits, delivery: Delivery
 ) -> Literal["finalize", "prepare_regen", "rewrite_query", "give_up"]:
-    """Not grounded loops first, a judge's error never loops, off topic loops last; then the caps' rule decides."""
+    """Not grounded loops first, a judge's error never loops, off topic loops last; then the caps' rule decides.
+
+    Neither does a draft that was cut short: its gates are skipped.
+    """
     regens_left = limits.max_regen - state["regens"]
     rewrites_left = limits.max_rewrites - state["rewrites"]
     grounded, answers = state["grounded"].result, state["answers"].result
     if grounded == "pass" and answers == "pass":
         return "finalize"
-    if grounded == "fail" and regens_left > 0 and not state["cut"]:
+    if grounded == "fail" and regens_left > 0:
         return "prepare_regen"
     if grounded == "pass" and answers == "fail" and rewrites_left > 0:
         return "rewrite_query"

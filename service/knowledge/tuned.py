@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from service.knowledge.embed import DEFAULT_MODEL, Embedder, packaged_model, sentence_transformer
+from service.knowledge.embed import BASE_MODEL, Embedder, packaged_model, sentence_transformer
 from service.low_rank import merge_adapter, read_adapter
 from service.weights import load_weights
 
@@ -22,6 +22,6 @@ def load_tuned(*, threads: int, adapter: Path | None = WEIGHTS) -> Embedder:
     torch.set_num_threads(threads)
     model = load_weights(str(packaged_model()), sentence_transformer)
     if adapter is None:
-        return Embedder(model, DEFAULT_MODEL)
+        return Embedder(model, BASE_MODEL)
     merge_adapter(model, *read_adapter(adapter))
     return Embedder(model, NAME)

@@ -8,10 +8,10 @@ from service.skills.domains import admits
 
 @dataclass(frozen=True, slots=True)
 class Gates:
-    """What a skill says of the gates. It can only be stricter than the operator and the request.
+    """What a skill says of the gates. But for `top_n` it can only be stricter than the operator and the request.
 
-    `grading_hint` is shown to the grader as data. `top_n` is the passages kept after the rerank; None leaves the
-    operator's. Of two caps, deliveries or rules for exhausted caps the stricter holds.
+    `grading_hint` is shown to the grader as data. `top_n` is the passages kept after the rerank, fewer or more than
+    the operator's; None leaves those. Of two caps, deliveries or rules for exhausted caps the stricter holds.
     """
 
     grading_hint: str = ""

@@ -28,10 +28,10 @@ web:
   allowed: false
   # domains: [example.org]        # with `allowed: true`; `all`, or domains with their subdomains
 
-# Each is optional, and can only be stricter than the operator's settings and the request.
+# Each is optional, and but for top_n can only be stricter than the operator's settings and the request.
 gates:
   # grading_hint: What makes a passage relevant for questions of this kind.
-  # top_n: 6                      # passages kept after the rerank
+  # top_n: 6                      # passages kept after the rerank, in place of the operator's
   # max_rewrites: 0
   # max_regen: 0
   delivery: draft                 # or verified: nothing is shown before both gates have passed

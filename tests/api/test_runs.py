@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from langgraph.checkpoint.memory import InMemorySaver
 
+from service.errors import ShuttingDown
 from service.graph.run import Request
 from service.threads import ThreadRef
 from tests.api.stalling import PHASES, stalling
@@ -22,6 +23,13 @@ UNKNOWN = {"error": {"code": "not_found", "message": "There is no such run under
 
 def of_stage(node: str) -> Callable[[Frame], bool]:
     return lambda frame: frame["type"] == "stage" and (frame["node"], frame["state"]) == (node, "start")
+
+
+async def test_a_question_that_comes_while_the_service_stops_is_told_that_it_is_restarting(tmp_path: Path) -> None:
+    home = House(services(tmp_path), ScriptedModel(), max_runs_per_client=0)
+    await home.runs.close()
+    with pytest.raises(ShuttingDown, match="The service is restarting"):
+        home.runs.start(Request(ThreadRef("alice", "t"), "Why?"))
 
 
 async def test_a_stopped_run_ends_in_one_error_and_stores_no_turn(tmp_path: Path) -> None:

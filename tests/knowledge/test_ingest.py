@@ -304,6 +304,37 @@ async def test_an_address_is_fetched_and_stored_relative_to_the_base(bench: Benc
     assert bench.knowledge.held["rules", "c.md"][0].title == "T"
 
 
+@pytest.mark.parametrize(
+    ("url", "content_type", "title"),
+    [
+        (f"{BASE}fee%20rules.txt", "text/plain; charset=utf-8", "fee rules"),
+        (f"{BASE}rules.v2?x=1", "text/plain", "rules.v2"),
+        (f"{BASE}a.html", "text/html", "a"),
+        (f"{BASE}n.md", "text/x-markdown", "n"),
+        (f"{BASE}n.md", "", "n"),
+        ("https://rules.test/", "text/html", "rules.test"),
+    ],
+)
+async def test_a_fetched_page_without_a_title_takes_its_files_name(
+    bench: Bench, url: str, content_type: str, title: str
+) -> None:
+    bench.answers = {url: answer("No title here.", content_type)}
+    assert (await bench.ingest(url)).failed == []
+    [[passage]] = bench.knowledge.held.values()
+    assert passage.title == title
+
+
+@pytest.mark.parametrize(
+    ("name", "content_type"), [("a.md", "text/plain"), ("a", "text/markdown"), ("a.txt", "text/markdown"), ("a.md", "")]
+)
+async def test_markdown_is_known_by_its_type_or_its_suffix(bench: Bench, name: str, content_type: str) -> None:
+    bench.answers = {f"{BASE}{name}": answer("# Fees\n\nPay **it**.", content_type)}
+    await bench.ingest(f"{BASE}{name}")
+    [[passage]] = bench.knowledge.held.values()
+    assert passage.title == "Fees"
+    assert passage.text.splitlines()[-1] == "Pay it."
+
+
 async def test_the_registered_base_serves_when_none_is_given(bench: Bench) -> None:
     bench.registry.put("rules", "official", BASE)
     bench.answers = {f"{BASE}a.html": answer("<p>x</p>")}

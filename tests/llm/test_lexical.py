@@ -89,9 +89,3 @@ def test_a_lead_in_stays_with_the_items_it_introduces() -> None:
 
 def test_terms_leave_out_words_that_carry_no_meaning() -> None:
     assert terms("What must the firms have done?") == ["firm"]
-
-
-def test_of_words_that_are_as_common_a_rewrite_adds_the_first() -> None:
-    headings = "alpha bravo charlie delta echo foxtrot golf hotel india juliet kilo lima"
-    seen = [replace(passage(1), context=headings)]
-    assert enrich("cash", "cash", seen) == "cash alpha bravo charlie delta echo foxtrot"

@@ -1,6 +1,7 @@
 """The command and its table: reproducible, complete, and plain about who cannot take part."""
 
 import json
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -30,6 +31,16 @@ def outcome(number: int, *, right: bool = True, status: str = "answered", calls:
     return Outcome(
         f"c{number}", "plain", "answered", status, right, False, calls, 0, 0, (), "store", 100, 0.002, 1.5, "a"
     )
+
+
+@pytest.mark.parametrize("limit", [10, 200])
+def test_a_limit_takes_cases_from_all_over_the_set(limit: int) -> None:
+    every = all_cases()
+    places = [every.index(case) for case in all_cases(limit)]
+    assert len(places) == limit
+    assert places[0] == 0
+    gaps = [later - earlier for earlier, later in pairwise([*places, len(every)])]
+    assert max(gaps) - min(gaps) <= 1
 
 
 async def test_the_same_seed_gives_the_same_table_byte_for_byte(tmp_path: Path) -> None:

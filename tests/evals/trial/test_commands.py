@@ -1,12 +1,13 @@
 """The four commands as they are typed."""
 
 import json
+import sys
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
-from evals.__main__ import app
+from evals.__main__ import app, main
 from evals.trial.commands import as_text
 from evals.trial.trial import Trial
 from tests.evals.trial.made import one_pass, record, row, trial
@@ -73,6 +74,17 @@ def test_a_trial_of_claude_without_a_key_says_which_to_set(monkeypatch: pytest.M
     result = runner.invoke(app, ["run", "--model", "claude", "--out", str(tmp_path)])
     assert result.exit_code == 2
     assert "needs ANTHROPIC_API_KEY or ANTHROPIC_BASE_URL" in result.stderr
+
+
+def test_a_fault_of_the_installation_ends_with_1_and_what_to_do(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    monkeypatch.setenv("TOP_N", "0")
+    monkeypatch.setattr(sys, "argv", ["evals", "run", "--limit", "1", "--out", str(tmp_path)])
+    with pytest.raises(SystemExit) as exited:
+        main()
+    assert exited.value.code == 1
+    assert "TOP_N" in capsys.readouterr().err
 
 
 def test_show_reads_the_route_that_a_run_kept(tmp_path: Path) -> None:
