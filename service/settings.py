@@ -7,8 +7,10 @@ import re
 from ipaddress import ip_network
 from pathlib import Path
 from typing import Literal
+from urllib.parse import urlsplit
 
 from pydantic import AliasChoices, Field, SecretStr, ValidationError, field_validator, model_validator
+from pydantic_core import ErrorDetails
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from service.errors import OperatorError
@@ -18,6 +20,12 @@ from service.model import OnUngrounded
 DEFAULT_HANDOFF = "Please ask the practice's knowledge team, who can look further and add what is missing."
 
 HTTP_ADDRESS_OR_NONE = r"^(https?://\S+)?$"
+PRINTABLE = r"^[!-~]*$"
+PATTERNS = {
+    HTTP_ADDRESS_OR_NONE: "must begin with http:// or https://, for example https://name.example.org, without spaces",
+    PRINTABLE: "must be letters, digits and signs of ASCII, without spaces",
+}
+"""What a setting must be, in the operator's words, by the pattern that it must match."""
 
 
 HOST_NAME = re.compile(
@@ -141,7 +149,7 @@ class Settings(BaseSettings):
         validation_alias=AliasChoices("LANGFUSE_HOST", "LANGFUSE_BASE_URL"),
         description="Langfuse server that gets a trace of each run; `LANGFUSE_BASE_URL` is the same.",
     )
-    LANGFUSE_PUBLIC_KEY: str = Field("", pattern=r"^[!-~]*$", description="Public key of the Langfuse project.")
+    LANGFUSE_PUBLIC_KEY: str = Field("", pattern=PRINTABLE, description="Public key of the Langfuse project.")
     LANGFUSE_SECRET_KEY: SecretStr = Field(SecretStr(""), description="Secret key of the Langfuse project.")
     TRACE_CONTENT: bool = Field(
         True, description="`false` leaves every question, answer and source text out of the traces."
@@ -219,7 +227,7 @@ class Settings(BaseSettings):
     @classmethod
     def proxies_are_networks(cls, text: str) -> str:
         for word in words_of(text):
-            ip_network(word)
+            check_network(word)
         return text
 
     @field_validator("ALLOWED_HOSTS")
@@ -252,6 +260,17 @@ class Settings(BaseSettings):
     def database_is_postgres(cls, url: SecretStr) -> SecretStr:
         if url.get_secret_value() and not url.get_secret_value().startswith(("postgresql://", "postgres://")):
             raise ValueError("must begin with postgresql://, for example postgresql://user:password@host:5432/name")
+        return url
+
+    @field_validator("LANGFUSE_HOST")
+    @classmethod
+    def langfuse_host_is_a_base(cls, url: str) -> str:
+        path = urlsplit(url).path
+        if "?" in url or "#" in url or "/api/public" in path or "/project/" in path:
+            raise ValueError(
+                "must be the server's own address, for example https://langfuse.example.org: leave out what its pages "
+                "and its API have behind it"
+            )
         return url
 
     @model_validator(mode="after")
@@ -306,6 +325,18 @@ def undated(model: str) -> str:
     return re.sub(r"-(?:\d{8}|latest)\Z", "", model.strip().casefold())
 
 
+def check_network(word: str) -> None:
+    """Raises `ValueError` that says how a network is written."""
+    try:
+        ip_network(word)
+    except ValueError:
+        try:
+            meant = f"{ip_network(word, strict=False)}, or {word.partition('/')[0]} for that machine alone"
+        except ValueError:
+            meant = "an address, 10.0.0.7, or a network, 10.0.0.0/8"
+        raise ValueError(f"{word!r} is no network: write {meant}") from None
+
+
 def words_of(text: str) -> list[str]:
     """The parts of a comma-separated setting."""
     return [word.strip() for word in text.split(",") if word.strip()]
@@ -316,10 +347,17 @@ def load_settings() -> Settings:
     try:
         return Settings()
     except ValidationError as error:
-        lines = [f"{name_of(item['loc'])}: {item['msg'].removeprefix('Value error, ')}" for item in error.errors()]
+        lines = [f"{name_of(item['loc'])}: {said_of(item)}" for item in error.errors()]
         raise OperatorError("These settings are not usable:\n  " + "\n  ".join(lines)) from None
     except UnicodeDecodeError:
         raise OperatorError("The file .env is not UTF-8 text. Save it as UTF-8, or remove it.") from None
+
+
+def said_of(item: ErrorDetails) -> str:
+    """What is wrong with a value, without the value: it may be a key."""
+    if item["type"] == "string_pattern_mismatch" and item["ctx"]["pattern"] in PATTERNS:
+        return PATTERNS[item["ctx"]["pattern"]]
+    return item["msg"].removeprefix("Value error, ")
 
 
 def name_of(loc: tuple[int | str, ...]) -> str:

@@ -61,7 +61,7 @@ class LangfuseTraces:
     """Sends each run that has ended as one trace, and scores beside it, from a worker of its own.
 
     `content` False leaves out every question, answer and source text. `sample_rate` (0..1) is the share of runs that
-    are traced; a run's scores follow its trace.
+    are traced; a run's scores follow its trace. `warning` is what the operator is told while all is well.
     """
 
     what = "traces"
@@ -79,8 +79,11 @@ class LangfuseTraces:
         pauses_s: Sequence[float] = (1.0, 5.0),
         limit: int = 256,
         linger_s: float = 1.0,
+        warning: str = "",
     ) -> None:
-        self._place = urlsplit(host).netloc.rpartition("@")[2]
+        address = urlsplit(host)
+        self._place = address.netloc.rpartition("@")[2] + address.path.rstrip("/")
+        self._standing_warning = warning
         self._sample_rate = sample_rate
         self._masks = masks
         self._content = content
@@ -143,7 +146,9 @@ class LangfuseTraces:
     def _warning(self) -> str:
         if self._worker.failure:
             return f"Traces do not arrive: {self._worker.failure}"
-        return f"Not every trace arrives: {self._worker.refusal}" if self._worker.refusal else ""
+        if self._worker.refusal:
+            return f"Not every trace arrives: {self._worker.refusal}"
+        return self._standing_warning
 
     def close(self, within_s: float = CLOSING_S) -> None:
         """Send what waits, for at most `within_s` in all."""
