@@ -171,18 +171,21 @@ class LangfuseTraces:
     def _send_runs(self, records: Sequence[RunRecord], timeout_s: float) -> Sent:
         """A run that alone is too large is sent with its texts cut. Raises `SendFailed`."""
         until = time.monotonic() + timeout_s
-        for longest in CUTS:
+        for longest in CUTS[:-1]:
             try:
-                return self._send_traces(list(self._traces(records, longest)), max(0.05, until - time.monotonic()))
+                return self._send_traces(records, longest, until)
             except TooLarge:
-                if len(records) > 1 or longest == CUTS[-1]:
+                if len(records) > 1:
                     raise
-        raise AssertionError("the last cut returns or raises")
+        return self._send_traces(records, CUTS[-1], until)
 
-    def _send_traces(self, traces: Sequence[Encoded], timeout_s: float) -> Sent:
+    def _send_traces(self, records: Sequence[RunRecord], longest: int | None, until: float) -> Sent:
+        """`until`: of the monotonic clock (s). Raises `SendFailed`."""
+        traces = list(self._traces(records, longest))
         if not traces:
             return Sent(0, OWN_FAULT)
         body = b"".join(trace.body for trace in traces)
+        timeout_s = max(0.05, until - time.monotonic())
         refused = spans_refused(self._delivery.post(TRACES_PATH, body, PROTOBUF, timeout_s))
         spans = sum(trace.spans for trace in traces)
         if refused >= spans:
