@@ -6,6 +6,7 @@ from contextlib import AsyncExitStack
 from functools import partial
 from typing import TYPE_CHECKING
 
+from service.in_clear import in_clear_warning
 from service.knowledge.snapshots import Snapshots
 from service.llm.pricing import cost_usd
 from service.observe.masking import TraceMasks
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
     from service.observe.judging.metrics import DeepEvalScorer
 
 
+NO_SHARE = "off: SCORE_SAMPLE_RATE is 0, so JUDGE_MODEL scores no answers; set the share, for example 0.1"
+
+
 async def open_scores(
     settings: Settings,
     stack: AsyncExitStack,
@@ -28,7 +32,7 @@ async def open_scores(
 ) -> Scoring | NoScores:
     """The judge where one is set and asked for a share of the answers. Raises `OperatorError` for the mask file."""
     if not (settings.JUDGE_MODEL and settings.SCORE_SAMPLE_RATE):
-        return NoScores(sinks)
+        return NoScores(sinks, NO_SHARE if settings.JUDGE_MODEL else "off")
     scorer = await asyncio.to_thread(connect, settings)
     scoring = Scoring(
         scorer,
@@ -39,6 +43,7 @@ async def open_scores(
         queue_size=settings.SCORE_QUEUE,
         timeout_s=settings.SCORE_TIMEOUT_S,
         masked=settings.JUDGE_MASKED,
+        warning=in_clear_warning("JUDGE_BASE_URL", settings.JUDGE_BASE_URL),
     )
     stack.push_async_callback(scoring.close)
     return scoring

@@ -12,11 +12,19 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from service.errors import OperatorError
 from service.model import OnUngrounded
-from service.setting_values import DatabaseUrl, HashedKeys, HostNames, Networks, RedisUrl
+from service.setting_values import (
+    HTTP_ADDRESS_OR_NONE,
+    PRINTABLE,
+    BaseAddress,
+    DatabaseUrl,
+    HashedKeys,
+    HostNames,
+    Networks,
+    RedisUrl,
+    said_of,
+)
 
 DEFAULT_HANDOFF = "Please ask the practice's knowledge team, who can look further and add what is missing."
-
-HTTP_ADDRESS_OR_NONE = r"^(https?://\S+)?$"
 
 
 class Settings(BaseSettings):
@@ -128,13 +136,13 @@ class Settings(BaseSettings):
     MODEL_TIMEOUT_S: float = Field(150, gt=0, le=3600, description="Time limit of one call to the model API.")
 
     # Traces
-    LANGFUSE_HOST: str = Field(
+    LANGFUSE_HOST: BaseAddress = Field(
         "",
         pattern=HTTP_ADDRESS_OR_NONE,
         validation_alias=AliasChoices("LANGFUSE_HOST", "LANGFUSE_BASE_URL"),
         description="Langfuse server that gets a trace of each run; `LANGFUSE_BASE_URL` is the same.",
     )
-    LANGFUSE_PUBLIC_KEY: str = Field("", pattern=r"^[!-~]*$", description="Public key of the Langfuse project.")
+    LANGFUSE_PUBLIC_KEY: str = Field("", pattern=PRINTABLE, description="Public key of the Langfuse project.")
     LANGFUSE_SECRET_KEY: SecretStr = Field(SecretStr(""), description="Secret key of the Langfuse project.")
     TRACE_CONTENT: bool = Field(
         True, description="`false` leaves every question, answer and source text out of the traces."
@@ -267,7 +275,7 @@ def load_settings() -> Settings:
     try:
         return Settings()
     except ValidationError as error:
-        lines = [f"{name_of(item['loc'])}: {item['msg'].removeprefix('Value error, ')}" for item in error.errors()]
+        lines = [f"{name_of(item['loc'])}: {said_of(item)}" for item in error.errors()]
         raise OperatorError("These settings are not usable:\n  " + "\n  ".join(lines)) from None
     except UnicodeDecodeError:
         raise OperatorError("The file .env is not UTF-8 text. Save it as UTF-8, or remove it.") from None

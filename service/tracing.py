@@ -4,6 +4,7 @@ import asyncio
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING
 
+from service.in_clear import in_clear_warning
 from service.observe.masking import TraceMasks
 from service.observe.null import NoTraces
 from service.sensitive import load_names
@@ -13,6 +14,10 @@ if TYPE_CHECKING:
     from service.observe.langfuse import LangfuseTraces
 
 NO_KEYS = "LANGFUSE_HOST is set, but no keys are: nothing is traced. Set LANGFUSE_PUBLIC_KEY and LANGFUSE_SECRET_KEY."
+NO_HOST = (
+    "LANGFUSE_PUBLIC_KEY is set, but no address is: nothing is traced. Set LANGFUSE_HOST to your Langfuse server, for "
+    "example https://langfuse.example.org, or take the keys away."
+)
 
 
 async def open_traces(settings: Settings, stack: AsyncExitStack) -> "LangfuseTraces | NoTraces":
@@ -21,7 +26,7 @@ async def open_traces(settings: Settings, stack: AsyncExitStack) -> "LangfuseTra
         return NoTraces("off", NO_KEYS if settings.LANGFUSE_HOST else "")
     if not settings.LANGFUSE_HOST:
         # Its client would send to a public cloud then: where questions go is said, never assumed.
-        return NoTraces("off: LANGFUSE_HOST is not set")
+        return NoTraces("off: LANGFUSE_HOST is not set", NO_HOST)
     traces = await asyncio.to_thread(connect, settings)
     stack.push_async_callback(asyncio.to_thread, traces.close)
     return traces
@@ -38,4 +43,5 @@ def connect(settings: Settings) -> "LangfuseTraces":
         TraceMasks(load_names(settings.WEB_MASK_FILE), key=secret_key.encode()),
         content=settings.TRACE_CONTENT,
         sample_rate=settings.TRACE_SAMPLE_RATE,
+        warning=in_clear_warning("LANGFUSE_HOST", settings.LANGFUSE_HOST),
     )

@@ -20,7 +20,7 @@ KEPT_BYTES = 65_536
 """Of a reply. An answer that counts what it refused is far shorter."""
 
 KEYS = "are LANGFUSE_PUBLIC_KEY and LANGFUSE_SECRET_KEY those of a project there?"
-HOST = "is LANGFUSE_HOST the address of a Langfuse server?"
+HOST = "is LANGFUSE_HOST the address of a Langfuse server, and its path, if any, the one it is served under?"
 SIZE = "too large for the server; raise the limit on request bodies there, or of the proxy before it"
 CONTENT = "the server cannot use what was sent; its own log says why"
 HINTS = {401: KEYS, 403: KEYS, 404: HOST, 405: HOST, TOO_LARGE: SIZE} | dict.fromkeys(UNREADABLE, CONTENT)
@@ -53,7 +53,8 @@ class Delivery:
         except httpx.TimeoutException:
             raise SendFailed(f"no answer within {timeout_s:.1f} s", again=True) from None
         except httpx.HTTPError as error:
-            raise SendFailed(f"cannot be reached ({type(error).__name__})", again=True) from None
+            why = f"cannot be reached ({type(error).__name__}): is the server up, and LANGFUSE_HOST right?"
+            raise SendFailed(why, again=True) from None
 
     def close(self) -> None:
         self._http.close()

@@ -61,7 +61,7 @@ class LangfuseTraces:
     """Sends each run that has ended as one trace, and scores beside it, from a worker of its own.
 
     `content` False leaves out every question, answer and source text. `sample_rate` (0..1) is the share of runs that
-    are traced; a run's scores follow its trace.
+    are traced; a run's scores follow its trace. `warning` is what the operator is told while all is well.
     """
 
     what = "traces"
@@ -79,8 +79,11 @@ class LangfuseTraces:
         pauses_s: Sequence[float] = (1.0, 5.0),
         limit: int = 256,
         linger_s: float = 1.0,
+        warning: str = "",
     ) -> None:
-        self._place = urlsplit(host).netloc.rpartition("@")[2]
+        address = urlsplit(host)
+        self._place = address.netloc.rpartition("@")[2] + address.path.rstrip("/")
+        self._standing_warning = warning
         self._sample_rate = sample_rate
         self._masks = masks
         self._content = content
@@ -143,7 +146,9 @@ class LangfuseTraces:
     def _warning(self) -> str:
         if self._worker.failure:
             return f"Traces do not arrive: {self._worker.failure}"
-        return f"Not every trace arrives: {self._worker.refusal}" if self._worker.refusal else ""
+        if self._worker.refusal:
+            return f"Not every trace arrives: {self._worker.refusal}"
+        return self._standing_warning
 
     def close(self, within_s: float = CLOSING_S) -> None:
         """Send what waits, for at most `within_s` in all."""
@@ -166,18 +171,21 @@ class LangfuseTraces:
     def _send_runs(self, records: Sequence[RunRecord], timeout_s: float) -> Sent:
         """A run that alone is too large is sent with its texts cut. Raises `SendFailed`."""
         until = time.monotonic() + timeout_s
-        for longest in CUTS:
+        for longest in CUTS[:-1]:
             try:
-                return self._send_traces(list(self._traces(records, longest)), max(0.05, until - time.monotonic()))
+                return self._send_traces(records, longest, until)
             except TooLarge:
-                if len(records) > 1 or longest == CUTS[-1]:
+                if len(records) > 1:
                     raise
-        raise AssertionError("the last cut returns or raises")
+        return self._send_traces(records, CUTS[-1], until)
 
-    def _send_traces(self, traces: Sequence[Encoded], timeout_s: float) -> Sent:
+    def _send_traces(self, records: Sequence[RunRecord], longest: int | None, until: float) -> Sent:
+        """`until`: of the monotonic clock (s). Raises `SendFailed`."""
+        traces = list(self._traces(records, longest))
         if not traces:
             return Sent(0, OWN_FAULT)
         body = b"".join(trace.body for trace in traces)
+        timeout_s = max(0.05, until - time.monotonic())
         refused = spans_refused(self._delivery.post(TRACES_PATH, body, PROTOBUF, timeout_s))
         spans = sum(trace.spans for trace in traces)
         if refused >= spans:

@@ -17,6 +17,7 @@ from typing import Any, Protocol, TypeVar
 
 from service.errors import AuditUnavailable
 from service.model import ComponentState
+from service.observe.missing import told
 from service.observe.scorable import Scorable, is_scorable
 from service.ports import AuditSink, FeedbackObserver, ScoreSink
 from service.record import FeedbackRecord, MissingScore, RunRecord, ScoreItem, ScoreRecord
@@ -86,16 +87,20 @@ class Thumbs:
 
 
 class NoScores(Thumbs):
-    """No judge: nothing but thumbs is handed on."""
+    """No judge: nothing but thumbs is handed on. `why` is said on `/readyz`."""
 
     what = "scores"
     waiting = 0
     dropped = 0
 
+    def __init__(self, sinks: Sequence[ScoreSink], why: str = "off") -> None:
+        super().__init__(sinks)
+        self._why = why
+
     def ended(self, record: RunRecord) -> None: ...
 
     def state(self) -> ComponentState:
-        return ComponentState("scores", True, "off")
+        return ComponentState("scores", True, self._why)
 
 
 class Scoring(Thumbs):
@@ -119,6 +124,7 @@ class Scoring(Thumbs):
         timeout_s: float,
         masked: bool,
         drain_s: float = DRAIN_S,
+        warning: str = "",
     ) -> None:
         super().__init__(sinks)
         self._scorer = scorer
@@ -130,6 +136,7 @@ class Scoring(Thumbs):
         self._timeout_s = timeout_s
         self._masked = masked
         self._drain_s = drain_s
+        self._standing_warning = warning
         self._main = asyncio.get_running_loop()
         self._queue: SimpleQueue[RunRecord | None] = SimpleQueue()
         self._closing = False
@@ -153,14 +160,17 @@ class Scoring(Thumbs):
             return
         if self._closing or self.waiting >= self._queue_size:
             self.dropped += 1
-            logger.warning("answer not scored: the queue is full run_id=%s dropped=%d", record["run_id"], self.dropped)
+            why = "the service is ending" if self._closing else "raise SCORE_QUEUE, or lower SCORE_SAMPLE_RATE"
+            logger.warning("answer not scored: %s run_id=%s dropped=%d", why, record["run_id"], self.dropped)
             return
         self._queue.put(record)
 
     def state(self) -> ComponentState:
         """Always `ok`: nobody's answer waits for a score."""
         counts = f"{self.scored} scored, {self.failed} failed, {self.waiting} waiting, {self.dropped} dropped"
-        return ComponentState("scores", True, f"{self._scorer.judge['model']}: {counts}", self._trouble)
+        return ComponentState(
+            "scores", True, f"{self._scorer.judge['model']}: {counts}", self._trouble or self._standing_warning
+        )
 
     async def close(self) -> None:
         """Finish what can be within the drain; give up the rest, and count it. Takes `DRAIN_S` + `LEAVE_S` at most."""
@@ -234,7 +244,7 @@ class Scoring(Thumbs):
 
     def _note(self, run_id: str, found: Scored) -> None:
         codes = sorted({none["code"] for none in found.missing} - {"nothing_cited"})
-        self._trouble = f"the judge's last answer lacks scores: {', '.join(codes)}" if codes else ""
+        self._trouble = f"the judge's last answer lacks scores: {told(codes)}" if codes else ""
         if codes:
             logger.warning("scores missing run_id=%s codes=%s faults=%s", run_id, ",".join(codes), found.faults)
 
