@@ -259,6 +259,7 @@ async def in_process(settings: Settings, body: dict[str, Any]) -> AsyncIterator[
         if await gatehouse.store.knowledge.count() == 0:
             raise OperatorError("The knowledge base is empty. Run `gatehouse ingest` first, or `make demo`.")
         started = start_run(gatehouse.runs, gatehouse.api.skills, asked, client="127.0.0.1")
+        await started.admitted()
         async for told in started.events():
             yield gatehouse.api.presenter.frame(told, started.run_id).model_dump(mode="json")
 

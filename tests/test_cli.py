@@ -1,6 +1,8 @@
 """The commands say in plain words what to do when they cannot go on."""
 
 import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -9,11 +11,16 @@ import pytest
 from rich.console import Console
 from typer.testing import CliRunner
 
-from service import cli
+from service import cli, wiring
 from service.cli import app, main
-from service.errors import InvalidRequest, OperatorError
+from service.errors import InvalidRequest, OperatorError, ThreadBusy
 from service.knowledge.ingest import IngestReport, Progress
 from service.settings import Settings, load_settings
+from service.skills.registry import Skills
+from service.threads import ThreadRef
+from tests.fakes import ScriptedModel, services
+from tests.graph.test_shared_locks import SharedLocks
+from tests.running import House
 
 
 @pytest.fixture(autouse=True)
@@ -116,3 +123,24 @@ def test_the_provider_is_claude_where_a_key_or_a_base_url_is_set() -> None:
     assert Settings().provider() == "quote"
     assert Settings(ANTHROPIC_BASE_URL="http://127.0.0.1:1").provider() == "claude"
     assert Settings(ANTHROPIC_BASE_URL="http://127.0.0.1:1", MODEL_PROVIDER="quote").provider() == "quote"
+
+
+async def test_a_thread_that_is_being_answered_elsewhere_shows_nothing_but_the_refusal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    house = House(services(tmp_path), ScriptedModel(), locks=SharedLocks(ThreadRef("127.0.0.1", "t").key))
+
+    @asynccontextmanager
+    async def opened(*_: object) -> AsyncIterator[Any]:
+        async def count() -> int:
+            return 1
+
+        store = SimpleNamespace(knowledge=SimpleNamespace(count=count))
+        api = SimpleNamespace(skills=Skills(), presenter=house.presenter)
+        yield SimpleNamespace(store=store, runs=house.runs, api=api)
+
+    monkeypatch.setattr(wiring, "open_gatehouse", opened)
+    with pytest.raises(ThreadBusy):
+        await anext(cli.in_process(Settings(), {"question": "cobalt", "thread_id": "t"}))
+    answered = [event["type"] async for event in cli.in_process(Settings(), {"question": "cobalt", "thread_id": "u"})]
+    assert (answered[0], answered[-1]) == ("run", "done")
