@@ -3,10 +3,11 @@
 import asyncio
 import json
 import logging
-import socket
 import sys
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractAsyncContextManager, contextmanager
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -16,6 +17,7 @@ from rich.text import Text
 
 from service import audit_commands
 from service.ask import Event, Terminal, from_server, is_ours
+from service.data_dir import make_data_dir
 from service.errors import CallerError, GatehouseError, OperatorError
 from service.graph.build import mermaid
 from service.keys import digest_of, make_key, parse_keys
@@ -23,14 +25,15 @@ from service.logs import log_to, style_for
 from service.model import Kind
 from service.printable import on_one_line, printable
 from service.sample import RULEBOOK, SAMPLE
-from service.serve import LAST_S, Note, check_port, end_within, listen_url, make_server, read_note, server_note
+from service.serve import LAST_S, check_port, end_within, listen_url, make_server, new_note, read_note, server_note
 from service.settings import Settings, load_settings, settings_table
 from service.skill_commands import commands as skill_commands
 from service.skill_commands import report_skills
-from service.workers import Workers, leave_with_the_parent, listen
+from service.workers import Post, Workers, leave_with_the_parent, listen
 
 if TYPE_CHECKING:
     from service.store import Store
+    from service.wiring import Gatehouse
 
 app = typer.Typer(
     no_args_is_help=True, add_completion=False, help="Gated, cited answers from a curated knowledge base."
@@ -42,6 +45,7 @@ logger = logging.getLogger(__name__)
 
 Tell = Callable[[str, str], None]
 """Says a line in a style."""
+Prepare = Callable[["Store", Tell], Coroutine[Any, Any, None]]
 
 
 def main() -> None:
@@ -96,15 +100,18 @@ def serve() -> None:
         if chosen.WORKERS == 1:
             run(serve_until_stopped(chosen, site=None, prepare=None, told=told))
             return
-        with listen(chosen.HOST, chosen.PORT) as shared:
-            Workers(serve_as_worker, shared, chosen.WORKERS).run()
+        make_data_dir(chosen.DATA_DIR)
+        note = new_note(chosen.HOST, chosen.PORT)
+        with listen(chosen.HOST, chosen.PORT) as shared, server_note(chosen.DATA_DIR, note):
+            Workers(partial(serve_as_worker, note.instance), shared, chosen.WORKERS).run()
 
 
-def serve_as_worker(shared: socket.socket, number: int) -> None:
+def serve_as_worker(instance: str, post: Post) -> None:
+    """One of several processes of the server `instance`, whose note the parent writes."""
     try:
         chosen = load_settings()
         with logging_of_a_server(chosen) as told:
-            run(serve_until_stopped(chosen, site=None, prepare=None, told=told, shared=shared, worker=number))
+            run(serve_worker_until_stopped(chosen, told, instance, post))
     except typer.Exit as left:
         sys.exit(left.exit_code)
     except GatehouseError as error:
@@ -125,34 +132,52 @@ def demo() -> None:
 
 
 async def serve_until_stopped(
-    settings: Settings,
-    site: Path | None,
-    prepare: Callable[["Store", Tell], Coroutine[Any, Any, None]] | None,
-    told: Tell = tell,
-    shared: socket.socket | None = None,
-    worker: int = 0,
+    settings: Settings, site: Path | None, prepare: Prepare | None, told: Tell = tell
 ) -> None:
-    """Serve until a signal. `shared` is the bound socket of several workers, `worker` the number of this one."""
-    from service.api.app import create_app
+    """Serve until a signal, in this process alone."""
     from service.entrance import check_identity
-    from service.measuring import own_port
-    from service.wiring import open_gatehouse
 
     check_identity(settings)
-    if shared is None:
-        check_port(settings.HOST, settings.PORT)
-    async with open_gatehouse(settings, lambda line: told(line, "dim"), site) as gatehouse:
+    check_port(settings.HOST, settings.PORT)
+    async with opened(settings, told, site) as gatehouse:
         if prepare is not None:
             await prepare(gatehouse.store, told)
-        report_skills(gatehouse.api.skills, gatehouse.store.registry, told)
-        url = listen_url(settings.HOST, settings.PORT)
-        server = make_server(create_app(gatehouse.api), gatehouse.runs, settings.HOST, settings.PORT)
-        told(f"\nGatehouse listens on {url}  (stop with Ctrl-C)", "bold")
-        note = Note(url, gatehouse.api.instance)
-        with own_port(gatehouse.api.metrics, settings, worker), server_note(settings.DATA_DIR, note):
-            leave_with_the_parent(server.stop)
-            await server.serve(sockets=None if shared is None else [shared])
-            end_within(LAST_S)
+        note = new_note(settings.HOST, settings.PORT)
+        with server_note(settings.DATA_DIR, note):
+            await serve_gatehouse(gatehouse, settings, told, note.instance)
+
+
+async def serve_worker_until_stopped(settings: Settings, told: Tell, instance: str, post: Post) -> None:
+    """Serve as one of several workers, until a signal or the parent's end."""
+    from service.entrance import check_identity
+
+    check_identity(settings)
+    async with opened(settings, told) as gatehouse:
+        await serve_gatehouse(gatehouse, settings, told, instance, post)
+
+
+def opened(settings: Settings, told: Tell, site: Path | None = None) -> AbstractAsyncContextManager["Gatehouse"]:
+    from service.wiring import open_gatehouse
+
+    return open_gatehouse(settings, lambda line: told(line, "dim"), site)
+
+
+async def serve_gatehouse(
+    gatehouse: "Gatehouse", settings: Settings, told: Tell, instance: str, post: Post | None = None
+) -> None:
+    """`post` is that of one of several workers."""
+    from service.api.app import create_app
+    from service.measuring import own_port
+
+    report_skills(gatehouse.api.skills, gatehouse.store.registry, told)
+    app = create_app(replace(gatehouse.api, instance=instance))
+    on_start = post.serves if post else lambda: None
+    server = make_server(app, gatehouse.runs, settings.HOST, settings.PORT, on_start)
+    told(f"\nGatehouse listens on {listen_url(settings.HOST, settings.PORT)}  (stop with Ctrl-C)", "bold")
+    with own_port(gatehouse.api.metrics, settings, post.number if post else 0):
+        leave_with_the_parent(server.stop)
+        await server.serve(sockets=[post.shared] if post else None)
+        end_within(LAST_S)
 
 
 async def ingest_sample(store: "Store", told: Tell) -> None:

@@ -3,9 +3,10 @@
 import asyncio
 import json
 import os
+import secrets
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -63,9 +64,10 @@ class TimedHead(H11Protocol):
 class Server(uvicorn.Server):
     """Uvicorn waits for open streams at shutdown: the runs are ended first, each with its terminal event."""
 
-    def __init__(self, config: uvicorn.Config, runs: Runs) -> None:
+    def __init__(self, config: uvicorn.Config, runs: Runs, on_start: Callable[[], None] = lambda: None) -> None:
         super().__init__(config)
         self._runs = runs
+        self._on_start = on_start
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -77,6 +79,10 @@ class Server(uvicorn.Server):
     def stop(self) -> None:
         """Stop as a signal does."""
         self.should_exit = True
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self._on_start()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         await self._runs.close()
@@ -90,7 +96,8 @@ def end_within(limit_s: float) -> None:
     last.start()
 
 
-def make_server(app: FastAPI, runs: Runs, host: str, port: int) -> Server:
+def make_server(app: FastAPI, runs: Runs, host: str, port: int, on_start: Callable[[], None] = lambda: None) -> Server:
+    """`on_start` is called once, when the server takes connections."""
     config = uvicorn.Config(
         app,
         host=host,
@@ -104,7 +111,7 @@ def make_server(app: FastAPI, runs: Runs, host: str, port: int) -> Server:
         h11_max_incomplete_event_size=MAX_PARTIAL_HEAD_BYTES,
         timeout_graceful_shutdown=GRACE_S,
     )
-    return Server(config, runs)
+    return Server(config, runs, on_start)
 
 
 def check_port(host: str, port: int) -> None:
@@ -122,7 +129,10 @@ def check_port(host: str, port: int) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """Where a server listens, and the random name by which `/healthz` proves that it is the one."""
+    """Where a server listens, and the random name by which `/healthz` proves that it is the one.
+
+    The workers of one server have its name in common: any of them may be asked.
+    """
 
     url: str
     instance: str
@@ -138,6 +148,10 @@ def server_note(data_dir: Path, note: Note) -> Iterator[None]:
     finally:
         if read_note(data_dir) == note:  # another replica may have left its own since
             file.unlink(missing_ok=True)
+
+
+def new_note(host: str, port: int) -> Note:
+    return Note(listen_url(host, port), secrets.token_hex(8))
 
 
 def read_note(data_dir: Path) -> Note | None:

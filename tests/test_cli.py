@@ -3,6 +3,7 @@
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -15,11 +16,13 @@ from service import cli, wiring
 from service.cli import app, main
 from service.errors import InvalidRequest, OperatorError, ThreadBusy
 from service.knowledge.ingest import IngestReport, Progress
+from service.serve import Note, read_note
 from service.settings import Settings, load_settings
 from service.skills.registry import Skills
 from service.threads import ThreadRef
 from tests.fakes import ScriptedModel, services
 from tests.graph.test_shared_locks import SharedLocks
+from tests.postgres_server import free_port
 from tests.running import House
 
 
@@ -144,3 +147,26 @@ async def test_a_thread_that_is_being_answered_elsewhere_shows_nothing_but_the_r
         await anext(cli.in_process(Settings(), {"question": "cobalt", "thread_id": "t"}))
     answered = [event["type"] async for event in cli.in_process(Settings(), {"question": "cobalt", "thread_id": "u"})]
     assert (answered[0], answered[-1]) == ("run", "done")
+
+
+def test_the_workers_of_a_server_share_the_name_that_its_note_gives(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found: list[tuple[object, Note | None]] = []
+
+    class Workers:
+        def __init__(self, serve: partial[None], *_: object) -> None:
+            self.instance = serve.args[0]
+
+        def run(self) -> None:
+            found.append((self.instance, read_note(tmp_path / "data")))
+
+    shared = {"MILVUS_URI": "http://127.0.0.1:19530", "DATABASE_URL": "postgresql://owner@h/x"}
+    chosen = Settings.model_validate({"WORKERS": 2, "PORT": free_port(), "DATA_DIR": tmp_path / "data", **shared})
+    monkeypatch.setattr(cli, "load_settings", lambda: chosen)
+    monkeypatch.setattr(cli, "log_to", lambda *_: None)
+    monkeypatch.setattr(cli, "Workers", Workers)
+    cli.serve()
+    [(instance, note)] = found
+    assert note == Note(f"http://127.0.0.1:{chosen.PORT}", str(instance))
+    assert read_note(tmp_path / "data") is None

@@ -21,7 +21,7 @@ Allowlist = Literal["all"] | list[str]
 
 
 class Alive(BaseModel):
-    """`instance` is a random name of this process."""
+    """`instance` is a random name of this server, the same in each of its workers."""
 
     status: str = "alive"
     instance: str = ""
