@@ -4,8 +4,8 @@ import asyncio
 import json
 import logging
 import sys
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
-from contextlib import AbstractAsyncContextManager, contextmanager
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -17,15 +17,16 @@ from rich.text import Text
 
 from service import audit_commands
 from service.ask import Event, Terminal, from_server, is_ours
+from service.console import Tell, fault, logging_of_a_server, progress, say, tell
 from service.data_dir import make_data_dir
 from service.errors import CallerError, GatehouseError, OperatorError
 from service.graph.build import mermaid
 from service.keys import digest_of, make_key, parse_keys
-from service.logs import log_to, style_for
+from service.logs import log_to
 from service.model import Kind
-from service.printable import on_one_line, printable
+from service.printable import on_one_line
 from service.sample import RULEBOOK, SAMPLE
-from service.serve import LAST_S, check_port, end_within, listen_url, make_server, new_note, read_note, server_note
+from service.serve import LAST_S, end_within, listen_url, make_server, new_note, read_note, server_note
 from service.settings import Settings, load_settings, settings_table
 from service.skill_commands import commands as skill_commands
 from service.skill_commands import report_skills
@@ -40,11 +41,7 @@ app = typer.Typer(
 )
 app.add_typer(skill_commands, name="skills")
 app.add_typer(audit_commands.app, name="audit")
-say = Console(stderr=True)
-logger = logging.getLogger(__name__)
 
-Tell = Callable[[str, str], None]
-"""Says a line in a style."""
 Prepare = Callable[["Store", Tell], Coroutine[Any, Any, None]]
 
 
@@ -53,36 +50,8 @@ def main() -> None:
     try:
         app()
     except GatehouseError as error:
-        say.print(printable(f"error: {error}"), style="bold red", markup=False, highlight=False, soft_wrap=True)
+        fault(error)
         sys.exit(2 if isinstance(error, CallerError) else 1)
-
-
-def progress(line: str) -> None:
-    tell(line, "dim")
-
-
-def tell(line: str, style: str) -> None:
-    say.print(printable(line), style=style, markup=False, highlight=False, soft_wrap=True)
-
-
-def log_line(line: str, style: str) -> None:
-    """The same for whoever reads the log by machine."""
-    logger.log(logging.WARNING if style in ("red", "yellow") else logging.INFO, "%s", line.strip())
-
-
-@contextmanager
-def logging_of_a_server(settings: Settings) -> Iterator[Tell]:
-    """Log as the settings say; yields how to say what happens at start. A fault that has a name is said so, too."""
-    style = style_for(settings.LOG_FORMAT)
-    log_to(sys.stderr, logging.INFO, style)
-    if style == "text":
-        yield tell
-        return
-    try:
-        yield log_line
-    except GatehouseError as error:
-        logger.error("%s", error)
-        raise typer.Exit(1) from None
 
 
 def run(work: Coroutine[Any, Any, None]) -> None:
@@ -115,7 +84,7 @@ def serve_as_worker(instance: str, post: Post) -> None:
     except typer.Exit as left:
         sys.exit(left.exit_code)
     except GatehouseError as error:
-        say.print(printable(f"error: {error}"), style="bold red", markup=False, highlight=False, soft_wrap=True)
+        fault(error)
         sys.exit(1)
 
 
@@ -138,7 +107,7 @@ async def serve_until_stopped(
     from service.entrance import check_identity
 
     check_identity(settings)
-    check_port(settings.HOST, settings.PORT)
+    listen(settings.HOST, settings.PORT).close()  # before any slow work
     async with opened(settings, told, site) as gatehouse:
         if prepare is not None:
             await prepare(gatehouse.store, told)
@@ -299,9 +268,9 @@ def key(name: Annotated[str, typer.Argument(help="Name of the client: letters, d
         parse_keys(entry)
     except ValueError:
         raise typer.BadParameter("must be a letter, then letters, digits, - and _", param_hint="NAME") from None
-    say.print(f"The key of {name}. It is shown this once; only its hash is kept:", style="bold", highlight=False)
+    tell(f"The key of {name}. It is shown this once; only its hash is kept:", "bold")
     typer.echo(made)
-    say.print("Set this for the server, in the environment or in .env, and start it again:", style="bold")
+    tell("Set this for the server, in the environment or in .env, and start it again:", "bold")
     typer.echo(f"API_KEYS={f'{known},' if known else ''}{entry}")
 
 

@@ -16,7 +16,6 @@ import uvicorn
 from fastapi import FastAPI
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from service.errors import OperatorError
 from service.graph.runs import Runs
 
 SERVER_NOTE = "server.json"
@@ -112,19 +111,6 @@ def make_server(app: FastAPI, runs: Runs, host: str, port: int, on_start: Callab
         timeout_graceful_shutdown=GRACE_S,
     )
     return Server(config, runs, on_start)
-
-
-def check_port(host: str, port: int) -> None:
-    """Raises `OperatorError` before any slow work when the port cannot be had."""
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    with socket.socket(family, socket.SOCK_STREAM) as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind((host, port))
-        except OSError as error:
-            raise OperatorError(
-                f"Cannot listen on {host}:{port} ({error.strerror}). Choose another port, for example PORT=8123."
-            ) from None
 
 
 @dataclass(frozen=True, slots=True)

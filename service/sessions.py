@@ -14,8 +14,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from service.errors import OperatorError
+from service.files import write_atomically
 from service.keys import ClientKey
-from service.knowledge.atomic import write_atomically
 
 TOKEN = re.compile(r"[A-Za-z0-9_-]{43}")
 

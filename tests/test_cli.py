@@ -12,7 +12,7 @@ import pytest
 from rich.console import Console
 from typer.testing import CliRunner
 
-from service import cli, wiring
+from service import cli, console, wiring
 from service.cli import app, main
 from service.errors import InvalidRequest, OperatorError, ThreadBusy
 from service.knowledge.ingest import IngestReport, Progress
@@ -95,7 +95,7 @@ def test_no_error_and_no_line_of_progress_steers_the_terminal(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def refused() -> None:
-        cli.tell("not ingested: a\x1b]0;x\x07.html: \u202ewhy", "red")
+        console.tell("not ingested: a\x1b]0;x\x07.html: \u202ewhy", "red")
         raise InvalidRequest("the server says \x1b[2Jno")
 
     monkeypatch.setattr(cli, "app", refused)
@@ -164,7 +164,7 @@ def test_the_workers_of_a_server_share_the_name_that_its_note_gives(
     shared = {"MILVUS_URI": "http://127.0.0.1:19530", "DATABASE_URL": "postgresql://owner@h/x"}
     chosen = Settings.model_validate({"WORKERS": 2, "PORT": free_port(), "DATA_DIR": tmp_path / "data", **shared})
     monkeypatch.setattr(cli, "load_settings", lambda: chosen)
-    monkeypatch.setattr(cli, "log_to", lambda *_: None)
+    monkeypatch.setattr(console, "log_to", lambda *_: None)
     monkeypatch.setattr(cli, "Workers", Workers)
     cli.serve()
     [(instance, note)] = found
