@@ -9,7 +9,7 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 from rich.console import Console
@@ -177,6 +177,8 @@ async def ingest_into(
     told(f"{source}: {report.summary()}", "dim")
     for name, reason in report.failed:
         told(f"  not ingested: {name}: {reason}", "red")
+    if report.unpruned:
+        told(f"  {report.unpruned}", "yellow")
     if report.failed:
         raise OperatorError(f"{len(report.failed)} document(s) of {source} could not be ingested; the rest is there.")
 
@@ -185,22 +187,19 @@ async def ingest_into(
 def ingest(
     paths: Annotated[list[str], typer.Argument(help="Files, folders or http(s) addresses.")],
     source: Annotated[str, typer.Option(help="Name of the source, for filters and skills.")],
-    kind: Annotated[str, typer.Option(help="official or reference.")],
+    kind: Annotated[Literal["official", "reference"], typer.Option(help="What it is to readers.")],
     base_url: Annotated[str, typer.Option(help="Where the pages are published; addresses are relative to it.")] = "",
     prune: Annotated[bool, typer.Option("--prune", help="Remove documents of this source that were not seen.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would change, and change nothing.")] = False,
 ) -> None:
     """Read documents into the knowledge base. Doing it twice changes nothing."""
-    if kind not in ("official", "reference"):
-        raise typer.BadParameter("must be official or reference", param_hint="--kind")
     log_to(sys.stderr, logging.WARNING, "text")
 
     async def work() -> None:
         from service.store import open_store
 
         async with open_store(load_settings(), progress) as store:
-            chosen: Kind = "official" if kind == "official" else "reference"
-            await ingest_into(store, paths, source, chosen, base_url, prune=prune, dry_run=dry_run)
+            await ingest_into(store, paths, source, kind, base_url, prune=prune, dry_run=dry_run)
 
     run(work())
 

@@ -48,7 +48,10 @@ def own_port(metrics: Metrics, settings: Settings, worker: int) -> Iterator[None
     try:
         close = metrics.listen(settings.HOST, port)
     except OSError as error:
-        raise OperatorError(f"METRICS_PORT: cannot listen on {settings.HOST}:{port} ({error.strerror}).") from None
+        raise OperatorError(
+            f"METRICS_PORT: cannot listen on {settings.HOST}:{port} ({error.strerror}). "
+            "Choose another METRICS_PORT; worker N takes the Nth port after it."
+        ) from None
     try:
         yield
     finally:

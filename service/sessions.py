@@ -34,7 +34,10 @@ class Sessions:
         try:
             await asyncio.to_thread(self._write, self._file(token), key)
         except OSError as error:
-            raise OperatorError(f"The sign-in could not be stored ({error.strerror}).") from error
+            raise OperatorError(
+                f"The sign-in could not be stored ({error.strerror}). "
+                "Free room in DATA_DIR, or make DATA_DIR/sessions writable."
+            ) from error
         return token
 
     async def key_of(self, token: str) -> ClientKey | None:

@@ -81,7 +81,8 @@ def test_a_secret_is_not_printed() -> None:
 def test_the_kind_of_a_source_is_checked_before_anything_is_loaded() -> None:
     result = CliRunner().invoke(app, ["ingest", "x", "--source", "s", "--kind", "gossip"])
     assert result.exit_code == 2
-    assert "official or reference" in result.output
+    assert "official" in result.output
+    assert "reference" in result.output
 
 
 def test_a_blank_question_is_refused_like_on_the_wire(
@@ -104,6 +105,19 @@ def test_no_error_and_no_line_of_progress_steers_the_terminal(
     assert r"a\x1b]0;x\x07.html: \u202ewhy" in said
     assert r"error: the server says \x1b[2Jno" in said
     assert all(character.isprintable() or character == "\n" for character in said)
+
+
+async def test_who_asked_to_prune_is_told_that_nothing_was_and_why(capsys: pytest.CaptureFixture[str]) -> None:
+    class Ingestor:
+        async def ingest(self, _: list[str], **__: object) -> IngestReport:
+            return IngestReport(
+                failed=[("tow", "no such file or folder")], unpruned="Nothing was pruned: tow is missing."
+            )
+
+    store: Any = SimpleNamespace(ingestor=Ingestor())
+    with pytest.raises(OperatorError):
+        await cli.ingest_into(store, ["tow"], "rules", "official", "", prune=True)
+    assert "Nothing was pruned: tow is missing." in capsys.readouterr().err
 
 
 async def test_a_file_that_is_named_like_markup_is_ingested(

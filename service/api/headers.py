@@ -44,11 +44,16 @@ class PageHeaders:
         await self._app(scope, receive, send_with_headers)
 
 
+def seconds_left(allowance: Allowance) -> int:
+    """Whole seconds, rounded up, until one more is allowed."""
+    return max(1, math.ceil(allowance.reset_s))
+
+
 def rate_headers(allowance: Allowance | None) -> dict[str, str]:
     """`RateLimit-*` as in draft-ietf-httpapi-ratelimit-headers-07: seconds are whole, and rounded up."""
     if allowance is None:
         return {}
-    reset = str(max(1, math.ceil(allowance.reset_s)))
+    reset = str(seconds_left(allowance))
     headers = {
         "RateLimit-Limit": str(allowance.limit),
         "RateLimit-Remaining": str(allowance.remaining),
