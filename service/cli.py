@@ -3,12 +3,13 @@
 import asyncio
 import json
 import logging
-import socket
 import sys
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import AbstractAsyncContextManager
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 from rich.console import Console
@@ -16,33 +17,33 @@ from rich.text import Text
 
 from service import audit_commands
 from service.ask import Event, Terminal, from_server, is_ours
+from service.console import Tell, fault, logging_of_a_server, progress, say, tell
+from service.data_dir import make_data_dir
 from service.errors import CallerError, GatehouseError, OperatorError
 from service.graph.build import mermaid
 from service.keys import digest_of, make_key, parse_keys
-from service.logs import log_to, style_for
+from service.logs import log_to
 from service.model import Kind
-from service.printable import on_one_line, printable
+from service.printable import on_one_line
 from service.sample import RULEBOOK, SAMPLE
-from service.serve import LAST_S, Note, check_port, end_within, listen_url, make_server, read_note, server_note
+from service.serve import LAST_S, end_within, listen_url, make_server, new_note, read_note, server_note
 from service.settings import Settings, load_settings
 from service.settings_table import settings_table
 from service.skill_commands import commands as skill_commands
 from service.skill_commands import report_skills
-from service.workers import Workers, leave_with_the_parent, listen
+from service.workers import Post, Workers, leave_with_the_parent, listen
 
 if TYPE_CHECKING:
     from service.store import Store
+    from service.wiring import Gatehouse
 
 app = typer.Typer(
     no_args_is_help=True, add_completion=False, help="Gated, cited answers from a curated knowledge base."
 )
 app.add_typer(skill_commands, name="skills")
 app.add_typer(audit_commands.app, name="audit")
-say = Console(stderr=True)
-logger = logging.getLogger(__name__)
 
-Tell = Callable[[str, str], None]
-"""Says a line in a style."""
+Prepare = Callable[["Store", Tell], Coroutine[Any, Any, None]]
 
 
 def main() -> None:
@@ -50,36 +51,8 @@ def main() -> None:
     try:
         app()
     except GatehouseError as error:
-        say.print(printable(f"error: {error}"), style="bold red", markup=False, highlight=False, soft_wrap=True)
+        fault(error)
         sys.exit(2 if isinstance(error, CallerError) else 1)
-
-
-def progress(line: str) -> None:
-    tell(line, "dim")
-
-
-def tell(line: str, style: str) -> None:
-    say.print(printable(line), style=style, markup=False, highlight=False, soft_wrap=True)
-
-
-def log_line(line: str, style: str) -> None:
-    """The same for whoever reads the log by machine."""
-    logger.log(logging.WARNING if style in ("red", "yellow") else logging.INFO, "%s", line.strip())
-
-
-@contextmanager
-def logging_of_a_server(settings: Settings) -> Iterator[Tell]:
-    """Log as the settings say; yields how to say what happens at start. A fault that has a name is said so, too."""
-    style = style_for(settings.LOG_FORMAT)
-    log_to(sys.stderr, logging.INFO, style)
-    if style == "text":
-        yield tell
-        return
-    try:
-        yield log_line
-    except GatehouseError as error:
-        logger.error("%s", error)
-        raise typer.Exit(1) from None
 
 
 def run(work: Coroutine[Any, Any, None]) -> None:
@@ -97,19 +70,22 @@ def serve() -> None:
         if chosen.WORKERS == 1:
             run(serve_until_stopped(chosen, site=None, prepare=None, told=told))
             return
-        with listen(chosen.HOST, chosen.PORT) as shared:
-            Workers(serve_as_worker, shared, chosen.WORKERS).run()
+        make_data_dir(chosen.DATA_DIR)
+        note = new_note(chosen.HOST, chosen.PORT)
+        with listen(chosen.HOST, chosen.PORT) as shared, server_note(chosen.DATA_DIR, note):
+            Workers(partial(serve_as_worker, note.instance), shared, chosen.WORKERS).run()
 
 
-def serve_as_worker(shared: socket.socket, number: int) -> None:
+def serve_as_worker(instance: str, post: Post) -> None:
+    """One of several processes of the server `instance`, whose note the parent writes."""
     try:
         chosen = load_settings()
         with logging_of_a_server(chosen) as told:
-            run(serve_until_stopped(chosen, site=None, prepare=None, told=told, shared=shared, worker=number))
+            run(serve_worker_until_stopped(chosen, told, instance, post))
     except typer.Exit as left:
         sys.exit(left.exit_code)
     except GatehouseError as error:
-        say.print(printable(f"error: {error}"), style="bold red", markup=False, highlight=False, soft_wrap=True)
+        fault(error)
         sys.exit(1)
 
 
@@ -126,34 +102,52 @@ def demo() -> None:
 
 
 async def serve_until_stopped(
-    settings: Settings,
-    site: Path | None,
-    prepare: Callable[["Store", Tell], Coroutine[Any, Any, None]] | None,
-    told: Tell = tell,
-    shared: socket.socket | None = None,
-    worker: int = 0,
+    settings: Settings, site: Path | None, prepare: Prepare | None, told: Tell = tell
 ) -> None:
-    """Serve until a signal. `shared` is the bound socket of several workers, `worker` the number of this one."""
-    from service.api.app import create_app
+    """Serve until a signal, in this process alone."""
     from service.entrance import check_identity
-    from service.measuring import own_port
-    from service.wiring import open_gatehouse
 
     check_identity(settings)
-    if shared is None:
-        check_port(settings.HOST, settings.PORT)
-    async with open_gatehouse(settings, lambda line: told(line, "dim"), site) as gatehouse:
+    listen(settings.HOST, settings.PORT).close()  # before any slow work
+    async with opened(settings, told, site) as gatehouse:
         if prepare is not None:
             await prepare(gatehouse.store, told)
-        report_skills(gatehouse.api.skills, gatehouse.store.registry, told)
-        url = listen_url(settings.HOST, settings.PORT)
-        server = make_server(create_app(gatehouse.api), gatehouse.runs, settings.HOST, settings.PORT)
-        told(f"\nGatehouse listens on {url}  (stop with Ctrl-C)", "bold")
-        note = Note(url, gatehouse.api.instance)
-        with own_port(gatehouse.api.metrics, settings, worker), server_note(settings.DATA_DIR, note):
-            leave_with_the_parent(server.stop)
-            await server.serve(sockets=None if shared is None else [shared])
-            end_within(LAST_S)
+        note = new_note(settings.HOST, settings.PORT)
+        with server_note(settings.DATA_DIR, note):
+            await serve_gatehouse(gatehouse, settings, told, note.instance)
+
+
+async def serve_worker_until_stopped(settings: Settings, told: Tell, instance: str, post: Post) -> None:
+    """Serve as one of several workers, until a signal or the parent's end."""
+    from service.entrance import check_identity
+
+    check_identity(settings)
+    async with opened(settings, told) as gatehouse:
+        await serve_gatehouse(gatehouse, settings, told, instance, post)
+
+
+def opened(settings: Settings, told: Tell, site: Path | None = None) -> AbstractAsyncContextManager["Gatehouse"]:
+    from service.wiring import open_gatehouse
+
+    return open_gatehouse(settings, lambda line: told(line, "dim"), site)
+
+
+async def serve_gatehouse(
+    gatehouse: "Gatehouse", settings: Settings, told: Tell, instance: str, post: Post | None = None
+) -> None:
+    """`post` is that of one of several workers."""
+    from service.api.app import create_app
+    from service.measuring import own_port
+
+    report_skills(gatehouse.api.skills, gatehouse.store.registry, told)
+    app = create_app(replace(gatehouse.api, instance=instance))
+    on_start = post.serves if post else lambda: None
+    server = make_server(app, gatehouse.runs, settings.HOST, settings.PORT, on_start)
+    told(f"\nGatehouse listens on {listen_url(settings.HOST, settings.PORT)}  (stop with Ctrl-C)", "bold")
+    with own_port(gatehouse.api.metrics, settings, post.number if post else 0):
+        leave_with_the_parent(server.stop)
+        await server.serve(sockets=[post.shared] if post else None)
+        end_within(LAST_S)
 
 
 async def ingest_sample(store: "Store", told: Tell) -> None:
@@ -184,6 +178,8 @@ async def ingest_into(
     told(f"{source}: {report.summary()}", "dim")
     for name, reason in report.failed:
         told(f"  not ingested: {name}: {reason}", "red")
+    if report.unpruned:
+        told(f"  {report.unpruned}", "yellow")
     if report.failed:
         raise OperatorError(f"{len(report.failed)} document(s) of {source} could not be ingested; the rest is there.")
 
@@ -192,22 +188,19 @@ async def ingest_into(
 def ingest(
     paths: Annotated[list[str], typer.Argument(help="Files, folders or http(s) addresses.")],
     source: Annotated[str, typer.Option(help="Name of the source, for filters and skills.")],
-    kind: Annotated[str, typer.Option(help="official or reference.")],
+    kind: Annotated[Literal["official", "reference"], typer.Option(help="What it is to readers.")],
     base_url: Annotated[str, typer.Option(help="Where the pages are published; addresses are relative to it.")] = "",
     prune: Annotated[bool, typer.Option("--prune", help="Remove documents of this source that were not seen.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would change, and change nothing.")] = False,
 ) -> None:
     """Read documents into the knowledge base. Doing it twice changes nothing."""
-    if kind not in ("official", "reference"):
-        raise typer.BadParameter("must be official or reference", param_hint="--kind")
     log_to(sys.stderr, logging.WARNING, "text")
 
     async def work() -> None:
         from service.store import open_store
 
         async with open_store(load_settings(), progress) as store:
-            chosen: Kind = "official" if kind == "official" else "reference"
-            await ingest_into(store, paths, source, chosen, base_url, prune=prune, dry_run=dry_run)
+            await ingest_into(store, paths, source, kind, base_url, prune=prune, dry_run=dry_run)
 
     run(work())
 
@@ -260,6 +253,7 @@ async def in_process(settings: Settings, body: dict[str, Any]) -> AsyncIterator[
         if await gatehouse.store.knowledge.count() == 0:
             raise OperatorError("The knowledge base is empty. Run `gatehouse ingest` first, or `make demo`.")
         started = start_run(gatehouse.runs, gatehouse.api.skills, asked, client="127.0.0.1")
+        await started.admitted()
         async for told in started.events():
             yield gatehouse.api.presenter.frame(told, started.run_id).model_dump(mode="json")
 
@@ -274,9 +268,9 @@ def key(name: Annotated[str, typer.Argument(help="Name of the client: letters, d
         parse_keys(entry)
     except ValueError:
         raise typer.BadParameter("must be a letter, then letters, digits, - and _", param_hint="NAME") from None
-    say.print(f"The key of {name}. It is shown this once; only its hash is kept:", style="bold", highlight=False)
+    tell(f"The key of {name}. It is shown this once; only its hash is kept:", "bold")
     typer.echo(made)
-    say.print("Set this for the server, in the environment or in .env, and start it again:", style="bold")
+    tell("Set this for the server, in the environment or in .env, and start it again:", "bold")
     typer.echo(f"API_KEYS={f'{known},' if known else ''}{entry}")
 
 

@@ -14,6 +14,9 @@ from dataclasses import dataclass
 NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}")
 """A client's name: no period and no colon, so that it is never the same as an address."""
 
+KEY_PREFIX = "gh_"
+"""By which a person, and every mask, sees what it is."""
+
 DIGEST = re.compile(r"[0-9a-f]{64}")
 MAX_KEY = 200
 
@@ -31,7 +34,7 @@ class ClientKey:
 
 def make_key() -> str:
     """Return a new key: 256 bits from the system's generator, safe in a header and in a shell."""
-    return f"gh_{secrets.token_urlsafe(32)}"
+    return f"{KEY_PREFIX}{secrets.token_urlsafe(32)}"
 
 
 def digest_of(key: str) -> str:

@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from typing import Any, Literal, TextIO
 
 from service.printable import on_one_line
+from service.sensitive import IBAN_SHAPE, without_ibans, without_secrets
 
 REQUEST_ID: ContextVar[str] = ContextVar("request_id", default="")
 RUN_ID: ContextVar[str] = ContextVar("run_id", default="")
@@ -23,15 +24,12 @@ MAX_CHARACTERS = 16_000
 """Of a message below CRITICAL: a critical one may be all that is left of an audit record, and stays whole."""
 NOISY = ("httpx", "httpcore", "pymilvus", "milvus_lite", "faiss", "sentence_transformers")
 
-SECRETS = re.compile(
-    r"-----BEGIN [A-Z ]+-----.*?(?:-----END [A-Z ]+-----|\Z)"
-    r"|\b(?i:bearer|basic)\s+[\w.~+/=-]{6,}"
-    r"|\b(?i:sk|pk|api|key|token|secret)[-_](?=[\w-]{0,60}[\dA-Z])[\w-]{8,}"
-    r"|[\w.%+'-]{1,64}@(?=[A-Za-z])[\w-]+(?:\.[\w-]+)+"
-    r"|\b[A-Z]{2}\d{2}(?:[ ]?[A-Z0-9]{2,4}){3,8}\b"  # IBAN
-    r"|(?<![\w.,-])\d{4}(?:[ -]?\d{4}){2}[ -]?\d{3,4}(?![\w.-])",  # a card
-    re.DOTALL,
+PRIVATE = re.compile(
+    r"[\w.%+'-]{1,64}@(?=[A-Za-z])[\w-]+(?:\.[\w-]+)+"
+    rf"|{IBAN_SHAPE}"
+    r"|(?<![\w.,-])\d{4}(?:[ -]?\d{4}){2}[ -]?\d{3,4}(?![\w.-])"  # a card
 )
+MARK = "[masked]"
 
 
 class Line(logging.Formatter):
@@ -46,12 +44,12 @@ class Line(logging.Formatter):
             return said
         if len(said) > MAX_CHARACTERS:
             said = f"{said[:MAX_CHARACTERS]} ... ({len(said) - MAX_CHARACTERS} more characters)"
-        return SECRETS.sub("[masked]", said)
+        return masked(said)
 
     def traceback_of(self, record: logging.LogRecord) -> str:
         parts = [self.formatException(record.exc_info)] if record.exc_info and record.exc_info[0] else []
         parts += [record.stack_info] if record.stack_info else []
-        return SECRETS.sub("[masked]", "\n".join(parts))
+        return masked("\n".join(parts))
 
     def fields_of(self, record: logging.LogRecord) -> dict[str, Any]:
         ids = {"request_id": REQUEST_ID.get(), "run_id": RUN_ID.get()}
@@ -84,6 +82,10 @@ class TextLine(Line):
         fields = [field for field in fields if field not in message]  # some name the run in their own words
         first = on_one_line(" ".join([at, record.levelname, record.name, message, *fields]))
         return "\n".join([first, *(f"    {on_one_line(line)}" for line in self.traceback_of(record).splitlines())])
+
+
+def masked(text: str) -> str:
+    return PRIVATE.sub(MARK, without_ibans(MARK, without_secrets(MARK, text)))
 
 
 def log_to(stream: TextIO, level: int, style: Style) -> None:

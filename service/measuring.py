@@ -58,7 +58,7 @@ def own_port(metrics: Metrics, settings: Settings, worker: int) -> Iterator[None
     except OSError as error:
         raise OperatorError(
             f"METRICS_PORT: cannot listen on {settings.HOST}:{port} ({error.strerror}). Choose another, for example "
-            "METRICS_PORT=9123."
+            "METRICS_PORT=9123; worker N takes the Nth port after it."
         ) from None
     try:
         yield

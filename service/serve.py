@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import secrets
 import socket
 import threading
 from collections.abc import Callable, Iterator
@@ -15,7 +16,6 @@ import h11
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from service.errors import OperatorError
 from service.graph.runs import Runs
 
 SERVER_NOTE = "server.json"
@@ -63,9 +63,10 @@ class TimedHead(H11Protocol):
 class Server(uvicorn.Server):
     """Uvicorn waits for open streams at shutdown: the runs are ended first, each with its terminal event."""
 
-    def __init__(self, config: uvicorn.Config, runs: Runs) -> None:
+    def __init__(self, config: uvicorn.Config, runs: Runs, on_start: Callable[[], None] = lambda: None) -> None:
         super().__init__(config)
         self._runs = runs
+        self._on_start = on_start
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -77,6 +78,10 @@ class Server(uvicorn.Server):
     def stop(self) -> None:
         """Stop as a signal does."""
         self.should_exit = True
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self._on_start()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         await self._runs.close()
@@ -90,8 +95,10 @@ def end_within(limit_s: float) -> None:
     last.start()
 
 
-def make_server(app: Callable[..., Any], runs: Runs, host: str, port: int) -> Server:
-    """`app` is an ASGI application whose runs are `runs`."""
+def make_server(
+    app: Callable[..., Any], runs: Runs, host: str, port: int, on_start: Callable[[], None] = lambda: None
+) -> Server:
+    """`app` is an ASGI application whose runs are `runs`; `on_start` is called once, when it takes connections."""
     config = uvicorn.Config(
         app,
         host=host,
@@ -105,25 +112,15 @@ def make_server(app: Callable[..., Any], runs: Runs, host: str, port: int) -> Se
         h11_max_incomplete_event_size=MAX_PARTIAL_HEAD_BYTES,
         timeout_graceful_shutdown=GRACE_S,
     )
-    return Server(config, runs)
-
-
-def check_port(host: str, port: int) -> None:
-    """Raises `OperatorError` before any slow work when the port cannot be had."""
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    with socket.socket(family, socket.SOCK_STREAM) as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind((host, port))
-        except OSError as error:
-            raise OperatorError(
-                f"Cannot listen on {host}:{port} ({error.strerror}). Choose another port, for example PORT=8123."
-            ) from None
+    return Server(config, runs, on_start)
 
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """Where a server listens, and the random name by which `/healthz` proves that it is the one."""
+    """Where a server listens, and the random name by which `/healthz` proves that it is the one.
+
+    The workers of one server have its name in common: any of them may be asked.
+    """
 
     url: str
     instance: str
@@ -140,6 +137,10 @@ def server_note(data_dir: Path, note: Note) -> Iterator[None]:
     finally:
         if read_note(data_dir) == note:  # another replica may have left its own since
             file.unlink(missing_ok=True)
+
+
+def new_note(host: str, port: int) -> Note:
+    return Note(listen_url(host, port), secrets.token_hex(8))
 
 
 def read_note(data_dir: Path) -> Note | None:

@@ -14,8 +14,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from service.errors import OperatorError
+from service.files import write_atomically
 from service.keys import ClientKey
-from service.knowledge.atomic import write_atomically
 
 TOKEN = re.compile(r"[A-Za-z0-9_-]{43}")
 
@@ -34,7 +34,10 @@ class Sessions:
         try:
             await asyncio.to_thread(self._write, self._file(token), key)
         except OSError as error:
-            raise OperatorError(f"The sign-in could not be stored ({error.strerror}).") from error
+            raise OperatorError(
+                f"The sign-in could not be stored ({error.strerror}). "
+                "Free room in DATA_DIR, or make DATA_DIR/sessions writable."
+            ) from error
         return token
 
     async def key_of(self, token: str) -> ClientKey | None:

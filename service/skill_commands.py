@@ -1,42 +1,35 @@
 """`gatehouse skills`: list what there is, validate what was written, begin a new one. Nothing else is opened."""
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 
+from service.console import Tell, tell
 from service.errors import SkillFault
 from service.knowledge.sources import SourceRegistry
 from service.printable import printable
 from service.settings import Settings, load_settings
 from service.skills.registry import Skills
-from service.skills.report import doubts, faults
+from service.skills.report import doubts, faults, summary
 from service.skills.skill import Skill
 from service.skills.template import write_new
 
 commands = typer.Typer(no_args_is_help=True, help="List, validate and begin skills.")
-say = Console(stderr=True)
 
 
 def installed(settings: Settings) -> Skills:
     return Skills.load(settings.SKILLS_DIR, optional=settings.skills_may_be_missing())
 
 
-def report_skills(skills: Skills, registry: SourceRegistry, told: Callable[[str, str], None] | None = None) -> None:
+def report_skills(skills: Skills, registry: SourceRegistry, told: Tell = tell) -> None:
     """Say at start which skills there are, and what is wrong with the others."""
-    say_line = told or tell
-    say_line(f"skills: {', '.join(skill.name for skill in skills) or 'none'}", "dim")
+    told(f"skills: {', '.join(skill.name for skill in skills) or 'none'}", "dim")
     for line in doubts(skills, lambda source: registry.get(source) is not None):
-        say_line(line, "yellow")
+        told(line, "yellow")
     for line in faults(skills):
-        say_line(line, "red")
-
-
-def tell(line: str, style: str) -> None:
-    say.print(printable(line), style=style, markup=False, highlight=False, soft_wrap=True)
+        told(line, "red")
 
 
 @commands.command("list")
@@ -46,7 +39,7 @@ def list_skills(
     """Show each usable skill, and what it may read."""
     skills = installed(load_settings())
     for skill in skills:
-        typer.echo(json.dumps(summary(skill)) if as_json else printable(block(skill)))
+        typer.echo(json.dumps(brief(skill)) if as_json else printable(block(skill)))
     for line in faults(skills):
         tell(line, "red")
 
@@ -74,24 +67,15 @@ def new(name: Annotated[str, typer.Argument(help="Name of the skill: a-z, 0-9, -
 
 def block(skill: Skill) -> str:
     """A skill as the list shows it: name and hash, what it is for, what it may read."""
-    told = summary(skill)
+    told = brief(skill)
     reads = "; ".join(f"{key}: {words(told[key])}" for key in ("sources", "kinds", "web"))
     return f"{skill.name}  (sha256 {skill.sha256[:12]})\n  {skill.description}\n  reads {reads}"
 
 
-def summary(skill: Skill) -> dict[str, Any]:
-    """What a skill is for and may read, as `GET /skills` puts it, with its web in one value."""
-    scope = skill.scope
-    web: frozenset[str] | None = scope.domains if scope.web else frozenset()
-    return {
-        "name": skill.name,
-        "description": skill.description,
-        **{
-            key: "all" if value is None else sorted(value)
-            for key, value in (("sources", scope.sources), ("kinds", scope.kinds), ("web", web))
-        },
-        "sha256": skill.sha256,
-    }
+def brief(skill: Skill) -> dict[str, Any]:
+    """The summary with the skill's web in one value: what it may read there."""
+    told = summary(skill)
+    return {**told, "web": told["web"]["domains"] if told["web"]["allowed"] else []}
 
 
 def words(allowed: str | list[str]) -> str:

@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-import secrets
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
@@ -168,7 +167,6 @@ def api_state_of(settings: Settings, parts: Parts, site: Path | None) -> ApiStat
         limiter=parts.limiter,
         max_body_bytes=settings.MAX_BODY_BYTES,
         ping_s=settings.PING_S,
-        instance=secrets.token_hex(8),
         site=site,
         skills=parts.skills,
         feedback_observers=feedback_observers(parts.observers),

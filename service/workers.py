@@ -6,8 +6,11 @@ import multiprocessing
 import signal
 import socket
 import time
+from collections import deque
 from collections.abc import Callable
-from multiprocessing.connection import wait
+from contextlib import suppress
+from dataclasses import dataclass
+from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from types import FrameType
 
@@ -18,11 +21,42 @@ logger = logging.getLogger(__name__)
 STOPPING_S = 14.5
 """A worker is over within 14 s of SIGTERM (see serve.py); one that is not is killed."""
 
-YOUNG_S = 60.0
-"""A worker that ends so soon after its start would do so again: the parent gives up instead of starting it for ever."""
+SERVES = b"serves"
+MINUTE_S = 60.0
+MOST_RESTARTS = 5
+"""Of the workers of one number within a minute: the parent gives up instead of starting them for ever."""
 
-Serve = Callable[[socket.socket, int], None]
-"""Given the shared socket and the worker's number, from 0; who replaces a worker takes its number."""
+
+@dataclass(frozen=True, slots=True)
+class Post:
+    """What a worker is given: the shared socket, its number from 0 (its successor takes it over), and a line home."""
+
+    shared: socket.socket
+    number: int
+    _line: Connection
+
+    def serves(self) -> None:
+        """Say that this worker has started: from now on its end is no fault of its start."""
+        with suppress(OSError):  # the parent is gone, as `leave_with_the_parent` will see
+            self._line.send_bytes(SERVES)
+
+
+Serve = Callable[[Post], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Worker:
+    """The parent's end of the line to a worker."""
+
+    number: int
+    line: Connection
+
+    def served(self) -> bool:
+        """Whether a worker that is over had ever started to serve."""
+        try:
+            return self.line.poll() and self.line.recv_bytes() == SERVES
+        except (EOFError, OSError):
+            return False
 
 
 def listen(host: str, port: int) -> socket.socket:
@@ -41,15 +75,19 @@ def listen(host: str, port: int) -> socket.socket:
 
 
 class Workers:
-    """`count` processes that each call `serve` with the shared socket. A worker that dies is replaced."""
+    """`count` processes that each call `serve` with the shared socket. A worker that dies is replaced.
+
+    Not one that was the first of its number and never served: what is wrong with it would be wrong with the next.
+    """
 
     def __init__(self, serve: Serve, shared: socket.socket, count: int) -> None:
         self._serve = serve
         self._shared = shared
         self._count = count
         self._spawn = multiprocessing.get_context("spawn")  # a fork would share the parent's threads and locks
-        self._started: dict[BaseProcess, float] = {}
-        self._numbers: dict[BaseProcess, int] = {}
+        self._started: dict[BaseProcess, Worker] = {}
+        self._proven: set[int] = set()
+        self._restarts: dict[int, deque[float]] = {}
         self._stopping = False
         self._noticed, self._notice = socket.socketpair()
 
@@ -70,21 +108,32 @@ class Workers:
             self._notice.close()
 
     def _start(self, number: int) -> None:
-        process = self._spawn.Process(target=self._serve, args=(self._shared, number))
+        home, line = self._spawn.Pipe(duplex=False)
+        process = self._spawn.Process(target=self._serve, args=(Post(self._shared, number, line),))
         process.start()
-        self._numbers[process] = number
-        self._started[process] = time.monotonic()
+        line.close()  # the worker's copy is the only one now: its end is the line's
+        self._started[process] = Worker(number, home)
 
     def _replace_the_ended(self) -> None:
         for process in [process for process in self._started if not process.is_alive()]:
-            lived_s = time.monotonic() - self._started.pop(process)
-            number = self._numbers.pop(process)
+            worker = self._started.pop(process)
+            served = worker.served()
+            worker.line.close()
             if self._stopping:
                 return
-            if lived_s < YOUNG_S:
-                raise OperatorError("A worker ended while it was starting; what it said stands above.")
+            self._check(worker.number, served)
             logger.warning("worker ended pid=%s exit=%s; starting another", process.pid, process.exitcode)
-            self._start(number)
+            self._start(worker.number)
+
+    def _check(self, number: int, served: bool) -> None:
+        """May another take this worker's place? Raises `OperatorError` where it would end like those before it."""
+        if not served and number not in self._proven:
+            raise OperatorError("A worker ended while it was starting; what it said stands above.")
+        self._proven.add(number)
+        now, restarts = time.monotonic(), self._restarts.setdefault(number, deque(maxlen=MOST_RESTARTS))
+        if len(restarts) == MOST_RESTARTS and now - restarts[0] < MINUTE_S:
+            raise OperatorError(f"A worker ended {MOST_RESTARTS + 1} times within a minute; what it said stands above.")
+        restarts.append(now)
 
     def _stop(self, number: int, frame: FrameType | None) -> None:  # noqa: ARG002 - a signal handler's signature
         if not self._stopping:

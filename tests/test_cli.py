@@ -1,6 +1,9 @@
 """The commands say in plain words what to do when they cannot go on."""
 
 import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -9,11 +12,18 @@ import pytest
 from rich.console import Console
 from typer.testing import CliRunner
 
-from service import cli
+from service import cli, console, wiring
 from service.cli import app, main
-from service.errors import InvalidRequest, OperatorError
+from service.errors import InvalidRequest, OperatorError, ThreadBusy
 from service.knowledge.ingest import IngestReport, Progress
+from service.serve import Note, read_note
 from service.settings import Settings, load_settings
+from service.skills.registry import Skills
+from service.threads import ThreadRef
+from tests.fakes import ScriptedModel, services
+from tests.graph.test_shared_locks import SharedLocks
+from tests.postgres_server import free_port
+from tests.running import House
 
 
 @pytest.fixture(autouse=True)
@@ -71,7 +81,8 @@ def test_a_secret_is_not_printed() -> None:
 def test_the_kind_of_a_source_is_checked_before_anything_is_loaded() -> None:
     result = CliRunner().invoke(app, ["ingest", "x", "--source", "s", "--kind", "gossip"])
     assert result.exit_code == 2
-    assert "official or reference" in result.output
+    assert "official" in result.output
+    assert "reference" in result.output
 
 
 def test_a_blank_question_is_refused_like_on_the_wire(
@@ -85,7 +96,7 @@ def test_no_error_and_no_line_of_progress_steers_the_terminal(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def refused() -> None:
-        cli.tell("not ingested: a\x1b]0;x\x07.html: \u202ewhy", "red")
+        console.tell("not ingested: a\x1b]0;x\x07.html: \u202ewhy", "red")
         raise InvalidRequest("the server says \x1b[2Jno")
 
     monkeypatch.setattr(cli, "app", refused)
@@ -94,6 +105,19 @@ def test_no_error_and_no_line_of_progress_steers_the_terminal(
     assert r"a\x1b]0;x\x07.html: \u202ewhy" in said
     assert r"error: the server says \x1b[2Jno" in said
     assert all(character.isprintable() or character == "\n" for character in said)
+
+
+async def test_who_asked_to_prune_is_told_that_nothing_was_and_why(capsys: pytest.CaptureFixture[str]) -> None:
+    class Ingestor:
+        async def ingest(self, _: list[str], **__: object) -> IngestReport:
+            return IngestReport(
+                failed=[("tow", "no such file or folder")], unpruned="Nothing was pruned: tow is missing."
+            )
+
+    store: Any = SimpleNamespace(ingestor=Ingestor())
+    with pytest.raises(OperatorError):
+        await cli.ingest_into(store, ["tow"], "rules", "official", "", prune=True)
+    assert "Nothing was pruned: tow is missing." in capsys.readouterr().err
 
 
 async def test_a_file_that_is_named_like_markup_is_ingested(
@@ -116,3 +140,47 @@ def test_the_provider_is_claude_where_a_key_or_a_base_url_is_set() -> None:
     assert Settings().provider() == "quote"
     assert Settings(ANTHROPIC_BASE_URL="http://127.0.0.1:1").provider() == "claude"
     assert Settings(ANTHROPIC_BASE_URL="http://127.0.0.1:1", MODEL_PROVIDER="quote").provider() == "quote"
+
+
+async def test_a_thread_that_is_being_answered_elsewhere_shows_nothing_but_the_refusal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    house = House(services(tmp_path), ScriptedModel(), locks=SharedLocks(ThreadRef("127.0.0.1", "t").key))
+
+    @asynccontextmanager
+    async def opened(*_: object) -> AsyncIterator[Any]:
+        async def count() -> int:
+            return 1
+
+        store = SimpleNamespace(knowledge=SimpleNamespace(count=count))
+        api = SimpleNamespace(skills=Skills(), presenter=house.presenter)
+        yield SimpleNamespace(store=store, runs=house.runs, api=api)
+
+    monkeypatch.setattr(wiring, "open_gatehouse", opened)
+    with pytest.raises(ThreadBusy):
+        await anext(cli.in_process(Settings(), {"question": "cobalt", "thread_id": "t"}))
+    answered = [event["type"] async for event in cli.in_process(Settings(), {"question": "cobalt", "thread_id": "u"})]
+    assert (answered[0], answered[-1]) == ("run", "done")
+
+
+def test_the_workers_of_a_server_share_the_name_that_its_note_gives(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found: list[tuple[object, Note | None]] = []
+
+    class Workers:
+        def __init__(self, serve: partial[None], *_: object) -> None:
+            self.instance = serve.args[0]
+
+        def run(self) -> None:
+            found.append((self.instance, read_note(tmp_path / "data")))
+
+    shared = {"MILVUS_URI": "http://127.0.0.1:19530", "DATABASE_URL": "postgresql://owner@h/x"}
+    chosen = Settings.model_validate({"WORKERS": 2, "PORT": free_port(), "DATA_DIR": tmp_path / "data", **shared})
+    monkeypatch.setattr(cli, "load_settings", lambda: chosen)
+    monkeypatch.setattr(console, "log_to", lambda *_: None)
+    monkeypatch.setattr(cli, "Workers", Workers)
+    cli.serve()
+    [(instance, note)] = found
+    assert note == Note(f"http://127.0.0.1:{chosen.PORT}", str(instance))
+    assert read_note(tmp_path / "data") is None

@@ -3,9 +3,10 @@
 import multiprocessing
 import os
 import signal
-import socket
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -16,27 +17,47 @@ from service.errors import OperatorError
 from service.graph import runs
 from service.observe import langfuse, scoring
 from service.settings import Settings
-from service.workers import Workers, listen
+from service.workers import Post, Workers, listen
 
 
-def lives(shared: socket.socket, number: int) -> None:
+def lives(post: Post) -> None:
     """A worker that answers nothing and ends at SIGTERM. Each start leaves its process id and number in the folder."""
+    post.serves()
     folder = Path(os.environ["WORKERS_TEST"])
-    (folder / str(os.getpid())).write_text(str(number))
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
-    assert shared.fileno() >= 0
+    (folder / str(os.getpid())).write_text(str(post.number))
+    assert post.shared.fileno() >= 0
     time.sleep(60)
 
 
-def fails(shared: socket.socket, number: int) -> None:  # noqa: ARG001 - what a worker is called with
+def fails(post: Post) -> None:  # noqa: ARG001 - what a worker is called with
     sys.exit(3)
 
 
-def stays(shared: socket.socket, worker: int) -> None:  # noqa: ARG001 - as `Workers` calls it
+def serves_and_ends(post: Post) -> None:
+    """A worker that starts well and is over at once. Each start leaves its process id in the folder."""
+    post.serves()
+    (Path(os.environ["WORKERS_TEST"]) / str(os.getpid())).touch()
+    sys.exit(3)
+
+
+def serves_once(post: Post) -> None:
+    """The first serves and ends; the next two cannot start, as where a database is away; the fourth stops them all."""
+    folder = Path(os.environ["WORKERS_TEST"])
+    (folder / str(os.getpid())).touch()
+    count = len(list(folder.iterdir()))
+    if count == 1:
+        post.serves()
+    if count <= 3:
+        sys.exit(3)
+    os.kill(os.getppid(), signal.SIGTERM)
+
+
+def stays(post: Post) -> None:
     """A worker that hangs: no signal but a kill ends it."""
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     (Path(os.environ["WORKERS_TEST"]) / str(os.getpid())).touch()
-    assert shared.fileno() >= 0
+    assert post.shared.fileno() >= 0
     time.sleep(60)
 
 
@@ -48,8 +69,17 @@ def parent_of_hanging(port: int) -> None:
 
 def parent(port: int) -> None:
     with listen("127.0.0.1", port) as shared:
-        workers.YOUNG_S = 0.0
         Workers(lives, shared, 2).run()
+
+
+@contextmanager
+def kept_signals() -> Iterator[None]:
+    kept = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        yield
+    finally:
+        for number, handler in kept.items():
+            signal.signal(number, handler)
 
 
 def started(folder: Path, count: int) -> set[int]:
@@ -126,13 +156,29 @@ def test_a_stop_of_every_part_of_the_service_together_takes_less_than_15_s() -> 
 
 @pytest.mark.slow
 def test_workers_that_end_while_starting_are_not_started_for_ever() -> None:
-    kept = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
-    try:
-        with listen("127.0.0.1", 0) as shared, pytest.raises(OperatorError, match="while it was starting"):
-            Workers(fails, shared, 2).run()
-    finally:
-        for number, handler in kept.items():
-            signal.signal(number, handler)
+    with kept_signals(), listen("127.0.0.1", 0) as shared, pytest.raises(OperatorError, match="while it was starting"):
+        Workers(fails, shared, 2).run()
+
+
+@pytest.mark.slow
+def test_a_worker_that_served_is_replaced_however_young_it_was_but_not_for_ever(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WORKERS_TEST", str(tmp_path))
+    monkeypatch.setattr(workers, "MINUTE_S", 600.0)  # a busy machine starts no six processes in a minute
+    with kept_signals(), listen("127.0.0.1", 0) as shared, pytest.raises(OperatorError, match="6 times within"):
+        Workers(serves_and_ends, shared, 1).run()
+    assert len(list(tmp_path.iterdir())) == workers.MOST_RESTARTS + 1
+
+
+@pytest.mark.slow
+def test_who_replaces_a_worker_that_served_may_fail_to_start_while_the_bound_is_not_reached(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WORKERS_TEST", str(tmp_path))
+    with kept_signals(), listen("127.0.0.1", 0) as shared:
+        Workers(serves_once, shared, 1).run()
+    assert len(list(tmp_path.iterdir())) == 4
 
 
 def test_a_port_that_is_taken_says_what_to_do() -> None:

@@ -76,7 +76,7 @@ CHAT_RESPONSES: dict[int | str, dict[str, Any]] = {
 async def chat(request: Request) -> Response:
     """Ask a question. The knowledge base is always searched; the web only with `web_search: true`."""
     api, client = api_state(request), client_of(request)
-    await count(request, client)
+    await count(request, client, "ask")
     asked = await read_json(request, ChatRequest, api.max_body_bytes, api.body_timeout_s)
     run = start_run(api.runs, api.skills, asked, client)
     await run.admitted()

@@ -40,11 +40,16 @@ def missing_headers(scope: Scope, head: Message) -> list[Header]:
     return [header for header in headers if header[0] not in known]
 
 
+def seconds_left(allowance: Allowance) -> int:
+    """Whole seconds, rounded up, until one more is allowed."""
+    return max(1, math.ceil(allowance.reset_s))
+
+
 def rate_headers(allowance: Allowance | None) -> dict[str, str]:
     """`RateLimit-*` as in draft-ietf-httpapi-ratelimit-headers-07: seconds are whole, and rounded up."""
     if allowance is None:
         return {}
-    reset = str(max(1, math.ceil(allowance.reset_s)))
+    reset = str(seconds_left(allowance))
     headers = {
         "RateLimit-Limit": str(allowance.limit),
         "RateLimit-Remaining": str(allowance.remaining),

@@ -1,7 +1,5 @@
 """Alive, ready, and what skills there are."""
 
-from typing import Literal
-
 from fastapi import APIRouter, Request, Response
 from pydantic import BaseModel
 
@@ -10,18 +8,15 @@ from service.api.auth import may_scrape
 from service.api.deps import api_state
 from service.api.problems import ERRORS
 from service.errors import MetricsRefused, NotFound
-from service.model import ComponentState, Kind
+from service.model import ComponentState
 from service.observe.metrics import CONTENT_TYPE
-from service.skills.skill import Skill
+from service.skills.report import Allowlist, summary
 
 router = APIRouter()
 
-Allowlist = Literal["all"] | list[str]
-"""`all`, or exactly what is named; an empty list is nothing."""
-
 
 class Alive(BaseModel):
-    """`instance` is a random name of this process."""
+    """`instance` is a random name of this server, the same in each of its workers."""
 
     status: str = "alive"
     instance: str = ""
@@ -119,20 +114,6 @@ async def metrics(request: Request) -> Response:
 async def skills(request: Request) -> SkillList:
     """The skills that a question may name, and whether it may ask for the web."""
     api = api_state(request)
-    return SkillList(skills=[skill_item(skill) for skill in api.skills], web_search=api.web_allowed)
-
-
-def skill_item(skill: Skill) -> SkillItem:
-    scope = skill.scope
-    return SkillItem(
-        name=skill.name,
-        description=skill.description,
-        sources=listed(scope.sources),
-        kinds=listed(scope.kinds),
-        web=SkillWeb(allowed=scope.web, domains=listed(scope.domains)),
-        sha256=skill.sha256,
+    return SkillList(
+        skills=[SkillItem.model_validate(summary(skill)) for skill in api.skills], web_search=api.web_allowed
     )
-
-
-def listed(allowed: frozenset[str] | frozenset[Kind] | None) -> Allowlist:
-    return "all" if allowed is None else sorted(allowed)

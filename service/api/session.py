@@ -40,7 +40,7 @@ async def sign_in(request: Request, response: Response) -> Who:
     api = api_state(request)
     # Counted first: guesses that arrive together must not all be looked at before any of them is counted.
     attempts = f"sign-in {address_of(request, api.access)}"
-    await count(request, attempts)
+    await count(request, attempts, "try to sign in")
     asked = await read_json(request, SignIn, api.max_body_bytes, api.body_timeout_s)
     key = api.access.keys.find(asked.key.strip())
     if key is None:

@@ -1,6 +1,5 @@
 """The log's files: `audit-<seq of its first record>.jsonl`, in the order of their names."""
 
-import os
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -50,12 +49,3 @@ def size_of(folder: Path, segment: str) -> int:
         return (folder / segment).stat().st_size
     except FileNotFoundError:
         return -1
-
-
-def sync_folder(folder: Path) -> None:
-    """Make the names in a folder durable."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

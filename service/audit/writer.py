@@ -19,8 +19,9 @@ from service.audit.chain import encode, read_link
 from service.audit.decision import Decision
 from service.audit.head import EMPTY, WAY_OUT, Head, read_head, write_head
 from service.audit.lock import locked
-from service.audit.segments import Place, lines, segment_name, segments, size_of, sync_folder
+from service.audit.segments import Place, lines, segment_name, segments, size_of
 from service.errors import AuditDamaged
+from service.files import sync_folder
 from service.record import RecordKind, RepairRecord
 
 logger = logging.getLogger(__name__)

@@ -6,6 +6,7 @@ bare addresses, footnotes). What is escaped here shows as the same characters th
 
 import re
 
+from service.citations.markers import NUMBER
 from service.citations.render import in_code
 
 _LINE_END = re.compile(r"\r\n|\n|\r")
@@ -19,7 +20,7 @@ _LINK = re.compile(r"https?://[!-;=?-~]+")
 # In an answer: an escape that stands there already, a marker, and what begins HTML, an image, a footnote, a link's
 # target or a definition, a bare address.
 _LIVE = re.compile(
-    r"(?P<escape>\\[!-/:-@\[-`{-~])|\[\[(?P<n>[1-9][0-9]{0,3})\]\](?P<after>[(:]?)|(?P<html><)(?=[A-Za-z/!?])"
+    rf"(?P<escape>\\[!-/:-@\[-`{{-~])|\[\[(?P<n>{NUMBER})\]\](?P<after>[(:]?)|(?P<html><)(?=[A-Za-z/!?])"
     rf"|(?P<image>!)(?=\[)|(?P<note>\[)(?=\^)|(?P<target>\])(?=[(:])|(?P<scheme>{_SCHEME})",
     re.IGNORECASE,
 )

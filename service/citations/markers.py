@@ -10,8 +10,9 @@ from dataclasses import dataclass
 
 from service.model import ABSTAIN
 
-_MARKER = re.compile(r"\[\[([1-9][0-9]{0,3})\]\]")
-_OPEN_MARKER = re.compile(r"\[(?:\[(?:[1-9][0-9]{0,3}\]?)?)?\Z")
+NUMBER = "[1-9][0-9]{0,3}"
+MARKER = re.compile(rf"\[\[({NUMBER})\]\]")
+_OPEN_MARKER = re.compile(rf"\[(?:\[(?:{NUMBER}\]?)?)?\Z")
 _NUMERAL = re.compile(r"\[\[([0-9]+)\]\]")
 _OPEN_NUMERAL = re.compile(r"\[(?:\[(?:[0-9]+\]?)?)?\Z")
 
@@ -27,7 +28,7 @@ class Marker:
 
 def find_markers(text: str) -> list[Marker]:
     """Return every marker of `text`, in order, known number or not."""
-    return [Marker(found.start(), found.end(), int(found[1])) for found in _MARKER.finditer(text)]
+    return [Marker(found.start(), found.end(), int(found[1])) for found in MARKER.finditer(text)]
 
 
 class MarkerFilter:
@@ -71,7 +72,7 @@ class MarkerFilter:
         self._unread = text[still_open.start() :] if still_open else ""
 
     def _note(self, found: re.Match[str]) -> None:
-        marker = _MARKER.fullmatch(found[0])
+        marker = MARKER.fullmatch(found[0])
         if marker is None or int(marker[1]) not in self._numbers:
             self.unknown.append(found[0])
         elif int(marker[1]) not in self.cited:

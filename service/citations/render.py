@@ -13,8 +13,8 @@ from markdown_it.token import Token
 from markdown_it.utils import EnvType, OptionsDict
 
 from service.citations.links import safe_url
+from service.citations.markers import MARKER
 
-_MARKER = re.compile(r"\[\[([1-9][0-9]{0,3})\]\]")
 # What reaches outside, or lets model text become a target: links, images, definitions, raw HTML.
 _OFF = ["link", "image", "autolink", "reference", "html_inline", "html_block"]
 _BLOCK_TAGS = ("blockquote", "h1", "h2", "h3", "h4", "h5", "h6", "hr", "li", "ol", "p", "pre", "ul")
@@ -71,7 +71,7 @@ def _may_link(link: str) -> bool:
 
 def _cite(state: StateInline, silent: bool) -> bool:
     """Inline rule: `[[n]]` with a link becomes one token."""
-    found = _MARKER.match(state.src, state.pos, state.posMax)
+    found = MARKER.match(state.src, state.pos, state.posMax)
     link = state.env["citations"].get(int(found[1])) if found else None
     if found is None or link is None:
         return False

@@ -107,6 +107,11 @@ class Run:
         if not self.admission.done():
             self.admission.set_result(refused)
 
+    def shows(self, client: str, passage_id: str, sha256: str) -> bool:
+        """Is this version of the passage among the sources that the run has named to the client?"""
+        named = ((source["passage_id"], source["sha256"]) for source in self.transcript.named.values())
+        return self.request.ref.client == client and (passage_id, sha256) in named
+
     async def ended(self) -> None:
         if self.task is not None:
             await asyncio.wait([self.task])

@@ -89,8 +89,7 @@ class Runs:
         """Take the thread's lock in this process and begin.
 
         Raises `ShuttingDown`, `TooManyRuns`, `Overloaded`, `AuditUnavailable` or `ThreadBusy` before anything has
-        happened.
-        Await `Run.admitted` before anything is shown: another replica may be answering the thread.
+        happened. Await `Run.admitted` before anything is shown: another replica may be answering the thread.
         """
         self._leave_room(request.ref.client)
         self._audit.check()
@@ -140,12 +139,7 @@ class Runs:
 
     def showing(self, client: str, passage_id: str, sha256: str) -> bool:
         """Does a run under way show this version of the passage to the client? What has ended is in the history."""
-        return any(
-            (source["passage_id"], source["sha256"]) == (passage_id, sha256)
-            for run in self._active.values()
-            if run.request.ref.client == client
-            for source in run.transcript.named.values()
-        )
+        return any(run.shows(client, passage_id, sha256) for run in self._active.values())
 
     async def thread(self, ref: ThreadRef) -> State:
         """The thread as its readers were given it; empty lists where it is unknown."""

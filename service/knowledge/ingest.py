@@ -29,7 +29,8 @@ Outcome = Literal["added", "changed", "unchanged"]
 class IngestReport:
     """What happened, by address; `failed` holds (name, reason), `passages` counts those of added and changed ones.
 
-    `unread` holds the suffix of each file that a folder held and no reader reads.
+    `unread` holds the suffix of each file that a folder held and no reader reads, `unpruned` why nothing was removed
+    although that was asked for.
     """
 
     added: list[str] = field(default_factory=list)
@@ -38,6 +39,7 @@ class IngestReport:
     removed: list[str] = field(default_factory=list)
     failed: list[tuple[str, str]] = field(default_factory=list)
     unread: list[str] = field(default_factory=list)
+    unpruned: str = ""
     passages: int = 0
 
     @property
@@ -144,14 +146,14 @@ class _Run:
         self._dry_run = dry_run
         self._stored = stored
         self._seen: dict[str, Document] = {}
-        self._missing = False
+        self._missing: list[str] = []
         self._registered = False
 
     async def take(self, document: Document | tuple[str, str]) -> None:
         """Ingest one document. Whatever is wrong with it is reported and stops no other."""
         if isinstance(document, tuple):
             self.report.failed.append(document)
-            self._missing = True
+            self._missing.append(document[0])
             return
         try:
             await self._take(document)
@@ -208,8 +210,10 @@ class _Run:
         """Remove what was not named. A document that is there but could not be read keeps its old version."""
         if not self.report.read:
             raise IngestError(f"nothing could be read, so nothing of {self._source!r} is removed")
-        if self._missing:
-            return  # a mistyped folder must not empty the index of what lies in it
+        if self._missing:  # a mistyped folder must not empty the index of what lies in it
+            are = "is" if len(self._missing) == 1 else "are"
+            self.report.unpruned = f"Nothing was pruned: {', '.join(self._missing)} {are} missing."
+            return
         for address in sorted(set(self._stored) - set(self._seen)):
             if not self._dry_run:
                 await self._ingestor.knowledge.remove(self._source, address)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import cast
 
 from service.errors import KnowledgeBaseError
-from service.knowledge.atomic import write_atomically
+from service.files import write_atomically
 from service.model import Block, Kind, Page, Passage, Span
 
 _SHA256 = re.compile(r"[0-9a-f]{64}")

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import cast
 
 from service.errors import IngestError
-from service.knowledge.atomic import private, write_atomically
+from service.files import private, write_atomically
 from service.model import Kind
 
 _NAME = re.compile(r"[^\W_][\w .&'()-]{0,63}")

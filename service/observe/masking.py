@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import Any
 
-from service.sensitive import ACCOUNT, CREDENTIALS, EMAIL, plain
+from service.sensitive import ACCOUNT, EMAIL, plain, replaced, without_ibans, without_secrets
 
 LONGEST = 50_000
 """Characters of one text in a trace; the audit log has the whole."""
@@ -20,34 +20,11 @@ SHORT = 100
 LONGEST_ID = 200
 """Langfuse drops a session or user id that is longer."""
 
-IBAN_LENGTHS = range(15, 35)  # ISO 13616: 15 (Norway) to 34
 CARD_LENGTHS = range(12, 20)  # ISO/IEC 7812: up to 19 digits
 _FIRST_DIGIT = r"(?<!\d)(?<!\d[.,])"  # of a number, not the fraction of one
 
-_SECRETS = (
-    r"-----BEGIN [A-Z0-9 ]+-----.*?(?:-----END [A-Z0-9 ]+-----|\Z)",
-    CREDENTIALS,
-    r"\b(?:sk|pk|rk|gh[a-z]?|glpat|hf|xox[a-z])[-_][\w-]{8,}",
-    r"\b(?:api|key|token|secret)[-_](?=[\w-]{0,80}\d)[\w-]{8,}",
-    r"\b(?:api[_ -]?key|access[_ -]?key|token|secret|password|passwd|pwd)\s*[:=]\s*[^\s,;]{4,}",
-    r"(?:(?<=://)|(?<=//))[^\s/@:]{0,100}:[^\s/@]{1,200}(?=@)",  # the password in an address
-)
-_SECRETS_EXACT_CASE = (
-    r"\b(?:AKIA|ASIA)[0-9A-Z]{16}\b",
-    r"\bAIza[\w-]{30,}",
-    r"\beyJ[\w-]{8,}\.[\w-]{8,}(?:\.[\w-]*)?",  # a JSON web token
-    # Long, and of three kinds of characters: no word, and no checksum either, which is of lower-case letters.
-    r"(?<![\w-])(?=[\w-]{0,199}[a-z])(?=[\w-]{0,199}[A-Z])(?=[\w-]{0,199}\d)[\w-]{32,200}(?![\w-])",
-)
-
-SECRETS = (
-    *(re.compile(rule, re.IGNORECASE | re.DOTALL) for rule in _SECRETS),
-    *map(re.compile, _SECRETS_EXACT_CASE),
-)
 EMAILS = re.compile(EMAIL.replace("@", "(?:@|%40)"), re.IGNORECASE)
 ACCOUNTS = re.compile(rf"{ACCOUNT}|\b\d\d-\d\d-\d\d\b", re.IGNORECASE)
-IBAN = re.compile(r"[A-Za-z]{2}\d{2}(?:[\s.\-_/]{0,2}[A-Za-z0-9]){11,30}", re.ASCII)
-IBAN_STARTS = re.compile(r"(?:(?<![A-Za-z0-9])|(?<=IBAN)|(?<=iban))[A-Za-z]{2}(?=\d\d)", re.ASCII)
 CARDS = re.compile(rf"{_FIRST_DIGIT}\d(?:[\s\-_]{{0,2}}\d){{11,}}|{_FIRST_DIGIT}\d{{4}}(?:\.\d{{4}}){{3}}(?!\d)")
 LONG_NUMBERS = re.compile(rf"(?<![A-Za-z]){_FIRST_DIGIT}\d{{8,}}(?![A-Za-z\d]|[.,]\d)")
 _DOUBLED = str.maketrans("0123456789", "0246813579")  # twice the digit, its own digits added
@@ -72,10 +49,10 @@ class TraceMasks:
     def _mask(self, text: str) -> str:
         # The operator's first: a built-in rule must not cut a listed name in two.
         masked = replaced(self._names, "[name]", plain(text))
-        masked = replaced(SECRETS, "[secret]", masked)
+        masked = without_secrets("[secret]", masked)
         if "@" in masked or "%40" in masked:  # the rule is slow on the many texts without one
             masked = EMAILS.sub("[e-mail]", masked)
-        masked = without_ibans(masked)
+        masked = without_ibans("[iban]", masked)
         masked = ACCOUNTS.sub("[account]", masked)
         masked = CARDS.sub(without_cards, masked)
         masked = LONG_NUMBERS.sub("[number]", masked)
@@ -96,42 +73,6 @@ class TraceMasks:
         if len(name) <= LONGEST_ID and self.mask(name) == name:
             return name
         return "masked-" + hmac.new(self._key, name.encode(), hashlib.sha256).hexdigest()[:24]
-
-
-def replaced(rules: Iterable[re.Pattern[str]], mark: str, text: str) -> str:
-    for rule in rules:
-        text = rule.sub(mark, text)
-    return text
-
-
-def without_ibans(text: str) -> str:
-    """Every IBAN is taken out by its checksum, whatever follows it."""
-    kept, place = "", 0
-    for found in IBAN_STARTS.finditer(text):
-        end = iban_end(text, found.start()) if found.start() >= place else 0
-        if end:
-            kept += text[place : found.start()] + "[iban]"
-            place = end
-    return kept + text[place:]
-
-
-def iban_end(text: str, start: int) -> int:
-    """Where the longest IBAN that begins at `start` and ends with a word does, or 0."""
-    found = IBAN.match(text, start)
-    if not found:
-        return 0
-    places = [place for place in range(start, found.end()) if text[place].isalnum()]
-    for length in reversed(IBAN_LENGTHS):
-        end = places[length - 1] + 1 if len(places) >= length else 0
-        if end and not text[end : end + 1].isalnum() and is_iban("".join(text[p] for p in places[:length])):
-            return end
-    return 0
-
-
-def is_iban(compact: str) -> bool:
-    """ISO 7064 MOD 97-10 over the rearranged characters, letters as 10 to 35."""
-    rearranged = (compact[4:] + compact[:4]).upper()
-    return int("".join(str(int(character, 36)) for character in rearranged)) % 97 == 1
 
 
 def without_cards(found: re.Match[str]) -> str:

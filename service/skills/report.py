@@ -1,9 +1,31 @@
-"""What an operator is told about the skills: at start, on `/readyz` and by `gatehouse skills validate`."""
+"""What is told about the skills: to everyone in a list; to an operator at start, on `/readyz` and by `validate`."""
 
 from collections.abc import Callable
+from typing import Any, Literal
 
-from service.model import ComponentState
+from service.model import ComponentState, Kind
 from service.skills.registry import Skills
+from service.skills.skill import Skill
+
+Allowlist = Literal["all"] | list[str]
+"""`all`, or exactly what is named; an empty list is nothing."""
+
+
+def summary(skill: Skill) -> dict[str, Any]:
+    """What a skill is for, what it may read, and the hash of its two files, as `GET /skills` puts it."""
+    scope = skill.scope
+    return {
+        "name": skill.name,
+        "description": skill.description,
+        "sources": listed(scope.sources),
+        "kinds": listed(scope.kinds),
+        "web": {"allowed": scope.web, "domains": listed(scope.domains)},
+        "sha256": skill.sha256,
+    }
+
+
+def listed(allowed: frozenset[str] | frozenset[Kind] | None) -> Allowlist:
+    return "all" if allowed is None else sorted(allowed)
 
 
 def faults(skills: Skills) -> list[str]:

@@ -32,7 +32,7 @@ async function problemOf(response) {
   const said = error?.message ?? `The server answered with an error (HTTP ${response.status}).`;
   const wait = response.headers.get("Retry-After");
   const waitS = /^\d+$/.test(wait ?? "") ? Number(wait) : 0;
-  const message = waitS ? `${said} You can try again in ${waitS} s.` : said;
+  const message = waitS && !error ? `${said} You can try again in ${waitS} s.` : said;
   const retryable = error?.retryable ?? response.status >= 500;
   return new Problem({ code: error?.code ?? "http_error", message, retryable, status: response.status, waitS });
 }

@@ -9,7 +9,18 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Self
 
-from service.sensitive import ACCOUNT, CODE, CREDENTIALS, EMAIL, NUMBER_WORD, load_list, plain
+from service.sensitive import (
+    ACCOUNT,
+    CODE,
+    EMAIL,
+    IBAN_SHAPE,
+    NUMBER_WORD,
+    SECRETS,
+    load_list,
+    plain,
+    replaced,
+    without_ibans,
+)
 
 # Every repetition is bounded: a question of 8,000 characters made for it must not keep the process busy.
 # Where the case of the letters does not tell a name from the sentence around it, one of these words ends the name.
@@ -48,9 +59,6 @@ _FIRM_END = (
 _YEARS = r"(?:(?:19|20)\d\d[ ])*(?:19|20)\d\d\b(?![ ]?\d)"
 
 _ANY_CASE = (
-    r"-----BEGIN [A-Z ]+-----.*",
-    CREDENTIALS,
-    r"\b(?:sk|pk|ghp|gho|xox[a-z]|api|key|token|secret)[-_][\w-]{8,}",
     r"(?:\b[a-z][a-z0-9+.-]{0,20}://|\bwww\.)\S+",
     EMAIL,
     r"\b[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}\b",
@@ -63,7 +71,7 @@ _ANY_CASE = (
 )
 
 _EXACT_CASE = (
-    r"\b[A-Z]{2}\d{2}(?:[ ]?[A-Z0-9]{2,4}){3,8}\b",  # IBAN
+    IBAN_SHAPE,
     r"\b[A-Z]{2}[ ]?\d{2}[ ]?\d{2}[ ]?\d{2}[ ]?[A-D]\b",  # national insurance
     r"\b(?=(?:[A-Z]*\d){4})(?=\d*[A-Z])[A-Z0-9]{8,}\b",  # references, ISIN, LEI, BIC with digits
     r"\b[A-Z]{1,2}\d[A-Z\d]?[ ]?\d[A-Z]{2}\b",  # postcode
@@ -83,7 +91,7 @@ _NAMED = (
 
 NAMED = tuple(map(re.compile, _NAMED))
 """Rules whose matches are names: the words of a name are taken out wherever they stand, not only after "Mr"."""
-RULES = (*(re.compile(rule, re.IGNORECASE | re.DOTALL) for rule in _ANY_CASE), *map(re.compile, _EXACT_CASE))
+RULES = (*SECRETS, *(re.compile(rule, re.IGNORECASE | re.DOTALL) for rule in _ANY_CASE), *map(re.compile, _EXACT_CASE))
 
 _NAME_WORD = re.compile(r"[A-ZÀ-ÖØ-Þ][\w'’-]{2,}")
 _NO_NAME_LIST = """
@@ -118,17 +126,11 @@ class Masks:
         names = names_in(f"{masked} ; {_plain(named_in)}")
         for _ in range(_MOST_ROUNDS):
             before = masked
-            masked = without(self._extra, masked)
-            masked = " ".join(without((*names, *RULES), masked).split())
+            masked = without_ibans(" ", replaced(self._extra, " ", masked))
+            masked = " ".join(replaced((*names, *RULES), " ", masked).split())
             if masked == before:
                 break
         return masked
-
-
-def without(rules: Iterable[re.Pattern[str]], text: str) -> str:
-    for rule in rules:
-        text = rule.sub(" ", text)
-    return text
 
 
 def names_in(text: str) -> list[re.Pattern[str]]:

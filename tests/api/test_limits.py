@@ -47,7 +47,7 @@ async def test_each_answer_tells_what_is_left_and_the_last_how_long_to_wait(tmp_
         assert refused.json() == {
             "error": {
                 "code": "rate_limited",
-                "message": "You may ask 4 times a minute. Please wait a moment.",
+                "message": "You may ask 4 times a minute. Try again in 38 s.",
                 "retryable": True,
             }
         }
@@ -192,8 +192,10 @@ async def test_a_client_without_a_key_takes_nothing_from_one_with(tmp_path: Path
 
 async def test_attempts_to_sign_in_are_limited_by_address(tmp_path: Path) -> None:
     async with guarded(tmp_path, limiter=MemoryLimiter(LIMIT)) as served:
-        statuses = [(await served.client.post("/session", json={"key": f"guess {n}"})).status_code for n in range(6)]
-        assert statuses == [401] * LIMIT + [429] * 2
+        answers = [await served.client.post("/session", json={"key": f"guess {n}"}) for n in range(6)]
+        assert [answer.status_code for answer in answers] == [401] * LIMIT + [429] * 2
+        said = answers[-1].json()["error"]["message"]
+        assert said.startswith("You may try to sign in 4 times a minute. Try again in ")
         assert await admitted(served, [bearer(ALICE)] * 9) == LIMIT
 
 

@@ -111,7 +111,7 @@ async def test_the_metrics_can_have_a_port_of_their_own_one_for_each_worker(tmp_
     async with httpx.AsyncClient(trust_env=False) as client:
         with own_port(metrics, settings, worker=1):
             answer = await client.get(f"http://127.0.0.1:{port}/metrics")
-            with pytest.raises(OperatorError, match="METRICS_PORT"), own_port(metrics, settings, worker=1):
+            with pytest.raises(OperatorError, match="another METRICS_PORT"), own_port(metrics, settings, worker=1):
                 pass
         with pytest.raises(httpx.ConnectError):
             await client.get(f"http://127.0.0.1:{port}/metrics")

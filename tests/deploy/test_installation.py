@@ -145,19 +145,33 @@ def until_refused(url: str) -> bool:
     return False
 
 
+def both_serve(workers: Serving) -> None:
+    for _ in range(600):
+        if workers.log.read_text().count("Application startup complete") == 2:
+            return
+        time.sleep(0.1)
+    raise AssertionError(workers.log.read_text())
+
+
+def instance_of(url: str) -> str:
+    return str(httpx.get(f"{url}/healthz", timeout=10, trust_env=False).json()["instance"])
+
+
 def test_workers_share_one_port_and_one_thread_and_end_with_their_parent(
     installation: Installation, tmp_path: Path
 ) -> None:
     settings = {**installation.settings, "WORKERS": "2"}
     with serving(tmp_path / "workers.log", settings) as workers:
         workers.until_ready()
-        instances: set[str] = set()
-        for _ in range(200):
-            instances.add(httpx.get(f"{workers.url}/healthz", timeout=10, trust_env=False).json()["instance"])
-            if len(instances) == 2:
-                break
-            time.sleep(0.1)
-        assert len(instances) == 2
+        both_serve(workers)
+        instances = {instance_of(workers.url) for _ in range(20)}
+        assert len(instances) == 1, "`gatehouse ask` knows the server by it, whichever worker answers"
+        for _ in range(3):
+            asked_by_command = gatehouse(settings, "ask", QUESTION, "--thread", "command", "--json")
+            assert asked_by_command.returncode == 0, asked_by_command.stderr
+            assert f"asking the server at {workers.url}" in asked_by_command.stderr
+        by_command = httpx.get(f"{workers.url}/threads/command", trust_env=False).json()
+        assert len(by_command["items"]) == 3
         for _ in range(3):
             asked = {"question": QUESTION, "thread_id": "workers"}
             answer = httpx.post(

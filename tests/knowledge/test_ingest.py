@@ -226,6 +226,9 @@ async def test_prune_removes_nothing_when_a_named_folder_is_not_there(bench: Ben
     await bench.ingest(bench.documents / "one", bench.documents / "two")
     report = await bench.ingest(bench.documents / "one", bench.documents / "tow", prune=True)
     assert (report.removed, len(report.failed)) == ([], 1)
+    assert report.unpruned == f"Nothing was pruned: {bench.documents / 'tow'} is missing."
+    again = await bench.ingest(bench.documents / "one", bench.documents / "tow")
+    assert again.unpruned == "", "nobody asked for it"
 
 
 async def test_a_dry_run_reports_and_writes_nothing(bench: Bench, tmp_path: Path) -> None:

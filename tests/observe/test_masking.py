@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.observe.masking import LONGEST, TraceMasks, is_iban, passes_luhn
-from service.sensitive import load_list
+from service.observe.masking import LONGEST, TraceMasks, passes_luhn
+from service.sensitive import is_iban, load_list
 
 MASKS = TraceMasks(key=b"key")
 
