@@ -5,10 +5,15 @@ import warnings
 from collections.abc import Iterator
 
 import pytest
+from hypothesis import settings
 
 from tests.ratelimit.redis_server import redis_server
 
 __all__ = ["redis_server"]
+
+# How long one example takes depends on what else the machine does: it is no property of the code.
+settings.register_profile("any machine", deadline=None)
+settings.load_profile("any machine")
 
 
 @pytest.fixture(autouse=True)

@@ -15,7 +15,7 @@ from tests.ratelimit.redis_server import RedisServer, WrongPeer, needs_redis
 from tests.served import eventually
 
 pytestmark = [pytest.mark.slow]
-TIMEOUT_S = 0.25
+TIMEOUT_S = 2.0  # of a Redis that is there, but whose processor is busy with other things
 
 
 HANG_S = 20.0
@@ -103,7 +103,7 @@ async def test_a_frozen_redis_costs_one_short_wait_and_then_nothing(redis_server
         await limiter.take("alice")
         redis_server.freeze()
         await falls_back(limiter)
-        assert "no answer within 0.25 s" in limiter.state().warning
+        assert "no answer within 2 s" in limiter.state().warning
         assert shared.asked == 2
         assert await allowed(limiter, "alice", 500) == 500
         assert shared.asked == 2
