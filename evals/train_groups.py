@@ -8,18 +8,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 from evals.obliqa import Asked, Rule
-from evals.seed import Expected
-from evals.train_bm25 import Bm25
+from evals.seed import HERE
 from evals.train_invented import sample
 from evals.train_lessons import LessonPairs, drawn
-from evals.train_samples import sample_passages
 from service.knowledge.terms import terms_of
-from service.model import Passage
 
 SEED = 11
+PAIRS = HERE / "golden" / "near_miss_pairs.jsonl"
 NEGATIVES = 4
 EASY_STEPS, MIXED_STEPS, RULEBOOK_STEPS = 50, 130, 500
 """Until these steps: easy negatives, one hard one, no lessons yet."""
@@ -144,27 +141,7 @@ def invented(chance: random.Random) -> Group:
     return Group(((made.question, made.passage), *wrong))
 
 
-def sample_groups(path: Path, count_tokens: Any, max_tokens: int) -> list[Group]:
-    """The hand-written near misses of the part "train": question against twin, and passage against its neighbours."""
+def sample_groups(path: Path = PAIRS) -> list[Group]:
+    """The hand-written near misses of the part "train" with passages of the sample (see `train_pairs.py`)."""
     rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-    passages = sample_passages(count_tokens, max_tokens)
-    bm25 = Bm25([passage.indexed_text for passage in passages])
-    groups = []
-    for row in rows:
-        if row["split"] == "train":
-            place = row["expected"]
-            expected = Expected(place["address"], place["section"], place["text"])
-            right = next(passage for passage in passages if expected.is_in(passage))
-            others = [passage for passage in passages if not expected.is_in(passage)]
-            near = nearest(row["question"], passages, bm25, others, 4)
-            twins = [(row["twin"], text) for text in nearest(row["twin"], passages, bm25, others, 2)]
-            asked = (row["question"], right.indexed_text)
-            groups.append(Group((asked, (row["twin"], right.indexed_text), *twins)))
-            groups.append(Group((asked, *((row["question"], text) for text in near))))
-    return groups
-
-
-def nearest(question: str, passages: Sequence[Passage], bm25: Bm25, among: Sequence[Passage], count: int) -> list[str]:
-    """Texts of the passages with the most of the question's words, the right ones left out."""
-    found = [passages[index] for index in bm25.top(question, 2 * count)]
-    return [passage.indexed_text for passage in found if passage in among][:count]
+    return [Group(tuple((question, text) for question, text in row["pairs"])) for row in rows]

@@ -18,7 +18,6 @@ from torch import nn
 from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy
 
 from evals import train_calibrate, train_embedder
-from evals.near_miss import NEAR_MISS
 from evals.obliqa import Asked, Rule, load_asked, load_rules, two_thirds
 from evals.train_bm25 import Bm25, best, fused
 from evals.train_candidates import passage_vectors
@@ -135,8 +134,7 @@ def main(
     data = load_data(folder, cache, embedder)
     examples = examples_of(data.taken, data.rules, [data.found[q.question] for q in data.taken])
     model, tokenizer = new_model(threads)
-    samples = sample_groups(NEAR_MISS, lambda text: len(tokenizer(text)["input_ids"]), 256)
-    groups = Groups(data.rules, examples, samples, LessonPairs(load_lessons()))
+    groups = Groups(data.rules, examples, sample_groups(), LessonPairs(load_lessons()))
     descend(
         model,
         cache / "reranker.pt",
