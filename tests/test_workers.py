@@ -83,7 +83,7 @@ def kept_signals() -> Iterator[None]:
 
 
 def started(folder: Path, count: int) -> set[int]:
-    for _ in range(600):
+    for _ in range(2400):
         pids = {int(file.name) for file in folder.iterdir()}
         if len(pids) >= count:
             return pids
