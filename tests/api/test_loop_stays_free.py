@@ -147,7 +147,7 @@ async def test_tokens_of_another_request_flow_while_a_long_thread_is_read(
 
     def burning(presenter: Presenter, turn: Turn, sources: Iterable[StoredSource]) -> Answer:
         began = time.monotonic()
-        burn(0.8)
+        burn(1.5)
         spans.append((began, time.monotonic()))
         return render(presenter, turn, sources)
 
