@@ -4,8 +4,9 @@ import asyncio
 import json
 import sys
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 import typer
 
@@ -16,11 +17,14 @@ from evals.designs.table import markdown
 from evals.fit import fitted
 from evals.house import open_house
 from evals.near_miss import near_miss_questions
+from evals.obliqa import read
 from evals.seed import Result, load_questions, report
 from evals.trial import commands as trial
 from service.errors import CallerError, GatehouseError
 from service.llm.quote import Thresholds
 from service.settings import Settings, load_settings
+
+Done = TypeVar("Done")
 
 app = typer.Typer(no_args_is_help=True, add_completion=False)
 trial.add_to(app)
@@ -83,7 +87,8 @@ def obliqa(
 ) -> None:
     """Measure the product's retrieval on ObliQA. A run that was stopped goes on where it was."""
     settings = load_settings().model_copy(update={"DATA_DIR": data_dir, "MILVUS_URI": ""})
-    found = asyncio.run(obliqa_run.run(folder, split, limit, settings, lambda line: typer.echo(f"# {line}", err=True)))
+    data = usage(lambda: obliqa_run.read_split(folder, split, limit), ValueError)
+    found = usage(lambda: asyncio.run(obliqa_run.run(data, settings, say)))
     typer.echo(json.dumps(found) if as_json else obliqa_run.table(found))
 
 
@@ -93,7 +98,20 @@ def ablation(
     cache: Annotated[Path, typer.Option(help="Keeps the vectors.")] = Path("build/training"),
 ) -> None:
     """Measure each choice about candidates on the kept third of ObliQA's development split, in memory."""
-    typer.echo(candidates.table(folder, cache))
+    rules, asked = usage(lambda: read(folder, "dev"), ValueError)
+    typer.echo(usage(lambda: candidates.table(rules, asked, cache)))
+
+
+def say(line: str) -> None:
+    typer.echo(f"# {line}", err=True)
+
+
+def usage(work: Callable[[], Done], *also: type[Exception]) -> Done:
+    """Do what a command is for; what the caller or the operator has to mend is shown without a traceback."""
+    try:
+        return work()
+    except (GatehouseError, OSError, *also) as fault:
+        raise typer.BadParameter(str(fault)) from None
 
 
 @app.command()
@@ -108,11 +126,8 @@ def designs(
     """Compare six published designs with Gatehouse on the golden set, and print the table."""
     plan = compare.Plan(model, rates_of(errors), seed, limit)
     settings = load_settings().model_copy(update={"DATA_DIR": data_dir, "MILVUS_URI": ""})
-    try:
-        report = asyncio.run(designs_run(settings, plan))
-        paths = compare.write(report, out)
-    except (GatehouseError, OSError) as fault:
-        raise typer.BadParameter(str(fault)) from None
+    report = usage(lambda: asyncio.run(designs_run(settings, plan)))
+    paths = usage(lambda: compare.write(report, out))
     typer.echo(markdown(report))
     typer.echo(f"# written: {', '.join(map(str, paths))}", err=True)
 
@@ -128,9 +143,6 @@ def rates_of(text: str) -> tuple[float, ...]:
 
 
 async def designs_run(settings: Settings, plan: compare.Plan) -> dict[str, Any]:
-    def say(line: str) -> None:
-        typer.echo(f"# {line}", err=True)
-
     async with compare.open_bench(settings, plan.model, say) as opened:
         return await compare.compare(plan, opened, compare.all_cases(plan.limit), say)
 

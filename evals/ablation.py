@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evals.metrics import average_precision_at, mean, recall_at
-from evals.obliqa import Asked, Rule, load_asked, load_rules, two_thirds
+from evals.obliqa import Asked, Rule, two_thirds
 from evals.train_bm25 import Bm25, best, fused
 from evals.train_candidates import passage_vectors
 from evals.train_groups import NEAR_DUPLICATE, alike, words_of
@@ -44,10 +44,9 @@ class Bench:
         return [bm25.top(question.question, POOL) for question in self.asked]
 
 
-def open_bench(folder: Path, cache: Path) -> Bench:
-    rules = load_rules(folder)
-    taken, kept = two_thirds(load_asked(folder, "dev"))
-    texts, questions = [rule.indexed_text for rule in rules], [asked.question for asked in (*taken, *kept)]
+def open_bench(rules: list[Rule], asked: Sequence[Asked], cache: Path) -> Bench:
+    taken, kept = two_thirds(asked)
+    texts, questions = [rule.indexed_text for rule in rules], [each.question for each in (*taken, *kept)]
     vectors = {
         adapter: (passage_vectors(texts, cache, adapter), passage_vectors(questions, cache, adapter)[len(taken) :])
         for adapter in (WEIGHTS, None)
@@ -121,8 +120,9 @@ def enriched(bench: Bench, indexed: Sequence[str], found: Sequence[Order], tuned
     return orders
 
 
-def table(folder: Path, cache: Path) -> str:
-    bench = open_bench(folder, cache)
+def table(rules: list[Rule], asked: Sequence[Asked], cache: Path) -> str:
+    """`asked`: the whole development split."""
+    bench = open_bench(rules, asked, cache)
     index_of = {rule.key: index for index, rule in enumerate(bench.rules)}
     relevant = [frozenset(index_of[key] for key in question.answers) for question in bench.asked]
     lines = [

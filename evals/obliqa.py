@@ -3,13 +3,14 @@
 The folder holds `documents/*.json` and `ObliQA_<split>.json`. None of its text is part of this project.
 """
 
-import json
 import random
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, TypeVar
+
+from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 
 SPLIT_SEED = 20310701
 HEADING_WORDS = 14
@@ -38,29 +39,113 @@ class Asked:
     answers: frozenset[PassageKey]
 
 
+class PassageRow(BaseModel):
+    """A row of a document, as the data set names its fields."""
+
+    DocumentID: int
+    PassageID: str
+    Passage: str
+
+
+class AnswerRow(BaseModel):
+    DocumentID: int
+    PassageID: str
+
+
+class QuestionRow(BaseModel):
+    QuestionID: str
+    Question: str
+    Passages: Annotated[list[AnswerRow], Field(min_length=1)]
+
+
+PASSAGES = TypeAdapter(Annotated[list[PassageRow], Field(min_length=1)])
+QUESTIONS = TypeAdapter(Annotated[list[QuestionRow], Field(min_length=1)])
+HOLDS = (
+    "DIR must hold documents/<number>.json, each a list of {DocumentID, PassageID, Passage}, and ObliQA_<split>.json, "
+    "a list of {QuestionID, Question, Passages}."
+)
+Rows = TypeVar("Rows")
+
+
+def read(folder: Path, split: str, *, whole: bool = True) -> tuple[list[Rule], list[Asked]]:
+    """Return the passages and the questions of a split, in the order of the files.
+
+    `whole`: every answer must be among the passages; otherwise one of them is enough. Raises `ValueError`, which names
+    the file and says what to do.
+    """
+    asked = load_asked(folder, split)
+    rules = load_rules(folder)
+    lost = strangers(rules, asked)
+    if lost and (whole or len(lost) == len({key for question in asked for key in question.answers})):
+        number, passage = lost[0]
+        raise ValueError(
+            f"{file_of(folder, split)}: {len(lost)} of the answers are in no file of documents/, such as passage "
+            f"{passage!r} of document {number}. Put the documents there that belong to these questions."
+        )
+    return rules, asked
+
+
+def strangers(rules: Iterable[Rule], asked: Iterable[Asked]) -> list[PassageKey]:
+    """Answers that are none of the passages, or one without text."""
+    known = {rule.key for rule in rules}
+    return sorted({key for question in asked for key in question.answers} - known)
+
+
+def rows_in(path: Path, rows: "TypeAdapter[Rows]") -> Rows:
+    """Return what a file holds. Raises `ValueError`."""
+    try:
+        return rows.validate_json(path.read_bytes())
+    except OSError as error:
+        raise ValueError(f"{path} cannot be read: {error.strerror}. {HOLDS}") from error
+    except ValidationError as error:
+        first: Any = error.errors()[0]
+        place = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in first["loc"])
+        raise ValueError(f"{path}: {place.lstrip('.')}: {first['msg']}. {HOLDS}".replace(": : ", ": ")) from error
+
+
+def documents_in(folder: Path) -> list[Path]:
+    """Return the documents in the order of their numbers. Raises `ValueError`."""
+    paths = list((folder / "documents").glob("*.json"))
+    if not paths:
+        raise ValueError(f"{folder / 'documents'} holds no *.json, so nothing could be found. {HOLDS}")
+    for path in paths:
+        if not path.stem.isdecimal():
+            raise ValueError(f"{path} is named after no document's number: take it out of there. {HOLDS}")
+    return sorted(paths, key=lambda path: int(path.stem))
+
+
+def file_of(folder: Path, split: str) -> Path:
+    return folder / f"ObliQA_{split}.json"
+
+
 def load_rules(folder: Path) -> list[Rule]:
-    """Return the passages with text, in reading order. A number that stands twice keeps both texts, once each."""
+    """Return the passages with text, in reading order. A number that stands twice keeps both texts, once each.
+
+    Raises `ValueError`.
+    """
     rules: dict[PassageKey, Rule] = {}
-    for path in sorted((folder / "documents").glob("*.json"), key=lambda p: int(p.stem)):
-        rows = json.loads(path.read_text(encoding="utf-8"))
+    for path in documents_in(folder):
+        rows = rows_in(path, PASSAGES)
         headings = headings_of(rows)
         for row in rows:
-            text = row["Passage"].strip()
-            key = (int(row["DocumentID"]), row["PassageID"])
+            text = row.Passage.strip()
+            key = (row.DocumentID, row.PassageID)
             if key in rules and text not in rules[key].text:
                 text = f"{rules[key].text}\n{text}"
             if text:
-                rules[key] = Rule(key, context_of(row["PassageID"], headings), text)
+                rules[key] = Rule(key, context_of(row.PassageID, headings), text)
+    if not rules:
+        raise ValueError(f"No passage in {folder / 'documents'} has any text. {HOLDS}")
     return list(rules.values())
 
 
-def headings_of(rows: Iterable[dict[str, Any]]) -> dict[str, str]:
+def headings_of(rows: Iterable[PassageRow]) -> dict[str, str]:
     """Return the heading of each number: a short passage, or the short first line of one."""
     found: dict[str, str] = {}
     for row in rows:
-        first = row["Passage"].strip().split("\n")[0].strip()
+        first = row.Passage.strip().split("\n")[0].strip()
         if first and len(first.split()) <= HEADING_WORDS and not first.endswith((":", ";", ",")):
-            found.setdefault(row["PassageID"].rstrip(".)"), first.rstrip("."))
+            found.setdefault(row.PassageID.rstrip(".)"), first.rstrip("."))
     return found
 
 
@@ -77,14 +162,21 @@ def parents(number: str) -> Iterator[str]:
 
 
 def load_asked(folder: Path, split: str) -> list[Asked]:
-    rows = json.loads((folder / f"ObliQA_{split}.json").read_text(encoding="utf-8"))
+    """Return the questions of a split. Raises `ValueError`."""
+    path = file_of(folder, split)
+    if not path.is_file():
+        found = sorted(other.stem.removeprefix("ObliQA_") for other in folder.glob("ObliQA_*.json"))
+        if not folder.is_dir():
+            raise ValueError(f"There is no folder {folder}. {HOLDS}")
+        splits = f"It holds these splits: {', '.join(found)}. " if found else ""
+        raise ValueError(f"There is no {path.name} in {folder}. {splits}{HOLDS}")
     return [
         Asked(
-            row["QuestionID"],
-            row["Question"],
-            frozenset((int(passage["DocumentID"]), passage["PassageID"]) for passage in row["Passages"]),
+            row.QuestionID,
+            row.Question,
+            frozenset((passage.DocumentID, passage.PassageID) for passage in row.Passages),
         )
-        for row in rows
+        for row in rows_in(path, QUESTIONS)
     ]
 
 

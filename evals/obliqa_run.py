@@ -3,13 +3,13 @@
 import hashlib
 import json
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from evals.metrics import average_precision_at, interval, mean, ndcg_at, recall_at
-from evals.obliqa import Asked, Rule, load_asked, load_rules, two_thirds
+from evals.obliqa import Asked, Rule, read, strangers, two_thirds
 from service.knowledge.milvus import MilvusKnowledge
 from service.model import Passage, Scope
 from service.models import load_the_reranker
@@ -63,10 +63,17 @@ def passage_of(rule: Rule, sha256: str) -> Passage:
 
 
 async def fill(knowledge: MilvusKnowledge, rules: Sequence[Rule], progress: Progress) -> int:
-    """Store what is not stored yet, document by document. Returns how many passages were written."""
+    """Store what is not stored yet, document by document, and remove what is no longer among `rules`.
+
+    Returns how many passages were written.
+    """
     stored = await knowledge.documents(SOURCE)
+    numbers = sorted({rule.key[0] for rule in rules})
+    for address in sorted(set(stored) - {str(number) for number in numbers}):
+        await knowledge.remove(SOURCE, address)
+        progress(f"document {address}: removed, the folder does not hold it")
     written = 0
-    for number in sorted({rule.key[0] for rule in rules}):
+    for number in numbers:
         of_document = [rule for rule in rules if rule.key[0] == number]
         text = json.dumps([[rule.context, rule.text] for rule in of_document])
         sha256 = hashlib.sha256(text.encode()).hexdigest()
@@ -77,10 +84,23 @@ async def fill(knowledge: MilvusKnowledge, rules: Sequence[Rule], progress: Prog
     return written
 
 
-def questions_of(folder: Path, split: str) -> list[Asked]:
-    """The kept third of "dev", which nothing was trained or chosen on; any other split whole."""
-    asked = load_asked(folder, split)
-    return two_thirds(asked)[1] if split == "dev" else asked
+@dataclass(frozen=True, slots=True)
+class Read:
+    """What a run measures on: every passage of the folder, and the questions asked."""
+
+    rules: list[Rule]
+    asked: list[Asked]
+
+
+def read_split(folder: Path, split: str, limit: int | None = None) -> Read:
+    """The kept third of "dev", which nothing was trained or chosen on; any other split whole. Raises `ValueError`."""
+    rules, asked = read(folder, split, whole=False)
+    return Read(rules, (two_thirds(asked)[1] if split == "dev" else asked)[:limit])
+
+
+def digest_of(rules: Sequence[Rule]) -> str:
+    """Return what the documents are told apart by: every passage's key, heading path and text, in their order."""
+    return hashlib.sha256(json.dumps([[rule.key, rule.context, rule.text] for rule in rules]).encode()).hexdigest()
 
 
 async def rank(question: Asked, knowledge: MilvusKnowledge, reranker: Reranker, limit: int) -> Ranked:
@@ -94,42 +114,64 @@ async def rank(question: Asked, knowledge: MilvusKnowledge, reranker: Reranker, 
     )
 
 
-async def run(folder: Path, split: str, limit: int | None, settings: Settings, progress: Progress) -> dict[str, Any]:
+async def run(data: Read, settings: Settings, progress: Progress) -> dict[str, Any]:
     """Fill the store in `settings.DATA_DIR`, rank every question, and return the measures."""
-    questions = questions_of(folder, split)[:limit]
+    if lost := strangers(data.rules, data.asked):
+        progress(f"{len(lost)} answers are in no document; they count as not found")
     async with open_store(settings, progress) as store:
-        await fill(store.knowledge, load_rules(folder), progress)
+        await fill(store.knowledge, data.rules, progress)
         reranker = load_the_reranker(settings)
         made_with = f"{store.embedder.identity} {reranker.state().detail} {settings.RETRIEVE_K}"
-        kept = settings.DATA_DIR / f"ranked-{hashlib.sha256(made_with.encode()).hexdigest()[:12]}.jsonl"
+        kept = kept_in(settings.DATA_DIR, made_with, data.rules)
         known = read_ranked(kept)
+        ranked: list[Ranked] = []
         began = time.perf_counter()
         with kept.open("a", encoding="utf-8") as file:
             file.write("\n" if known else "")  # after a line that was cut off, the next begins anew
-            for number, question in enumerate(questions, start=1):
-                if question.id not in known:
-                    known[question.id] = await rank(question, store.knowledge, reranker, settings.RETRIEVE_K)
-                    file.write(json.dumps(as_row(known[question.id])) + "\n")
+            for number, question in enumerate(data.asked, start=1):
+                item = known_of(question, known)
+                if item is None:
+                    item = await rank(question, store.knowledge, reranker, settings.RETRIEVE_K)
+                    file.write(json.dumps(as_row(question, item)) + "\n")
                     file.flush()
+                ranked.append(item)
                 if number % 50 == 0:
                     spent = time.perf_counter() - began
-                    progress(f"{number}/{len(questions)} questions, {spent:.0f} s")
-    return measures([known[question.id] for question in questions], settings.RETRIEVE_K, made_with)
+                    progress(f"{number}/{len(data.asked)} questions, {spent:.0f} s")
+    return measures(ranked, settings.RETRIEVE_K, made_with)
 
 
-def as_row(item: Ranked) -> dict[str, Any]:
-    return {"id": item.id, "found": item.found, "scores": item.scores, "answers": item.answers}
+def kept_in(folder: Path, made_with: str, rules: Sequence[Rule]) -> Path:
+    """Where the rows are kept that the same models found in the same documents."""
+    made_of = f"{made_with} {digest_of(rules)}"
+    return folder / f"ranked-{hashlib.sha256(made_of.encode()).hexdigest()[:12]}.jsonl"
 
 
-def read_ranked(path: Path) -> dict[str, Ranked]:
+Known = Mapping[tuple[str, str], tuple[list[str], list[float]]]
+"""By a question's ID and text: what was found, and the scores."""
+
+
+def known_of(question: Asked, known: Known) -> Ranked | None:
+    """What an earlier run found for this question, under the answers that it has now."""
+    if (question.id, question.question) not in known:
+        return None
+    found, scores = known[question.id, question.question]
+    return Ranked(question.id, found, scores, sorted(key_text(key) for key in question.answers))
+
+
+def as_row(question: Asked, item: Ranked) -> dict[str, Any]:
+    return {"id": question.id, "question": question.question, "found": item.found, "scores": item.scores}
+
+
+def read_ranked(path: Path) -> Known:
     """What an earlier run wrote; a line that was cut off counts as not written."""
-    known: dict[str, Ranked] = {}
+    known: dict[tuple[str, str], tuple[list[str], list[float]]] = {}
     for line in path.read_text(encoding="utf-8").splitlines() if path.is_file() else []:
         try:
             row = json.loads(line)
-        except ValueError:
+            known[row["id"], row["question"]] = (row["found"], row["scores"])
+        except (ValueError, KeyError, TypeError):
             continue
-        known[row["id"]] = Ranked(row["id"], row["found"], row["scores"], row["answers"])
     return known
 
 

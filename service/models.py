@@ -11,7 +11,7 @@ from service.llm.fallback import WithFallback
 from service.llm.quote import Quote
 from service.ports import AnswerModel, Reranker, WebSearch
 from service.rerank.choose import load_reranker
-from service.rerank.shipped import NAME as SHIPPED
+from service.rerank.cross_encoder import CrossEncoderReranker
 from service.rerank.shipped import load_shipped
 from service.settings import Settings
 from service.web.duckduckgo import DuckDuckGo, WebLimits
@@ -31,8 +31,11 @@ def load_the_reranker(settings: Settings) -> Reranker:
 
 
 def load_the_scorer(settings: Settings, reranker: Reranker) -> Reranker:
-    """The shipped cross-encoder: only its scores are calibrated, so Quote's thresholds hold for no other."""
-    if reranker.name == SHIPPED:
+    """The shipped cross-encoder: only its scores are calibrated, so Quote's thresholds hold for no other.
+
+    What was loaded decides, never a name: a folder may be called like the one that ships.
+    """
+    if isinstance(reranker, CrossEncoderReranker) and reranker.calibrated:
         return reranker
     return load_shipped(packaged_model(), threads=settings.TORCH_THREADS, max_concurrent=settings.RERANK_CONCURRENCY)
 

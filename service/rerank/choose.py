@@ -8,6 +8,10 @@ from service.ports import Reranker
 from service.rerank.cross_encoder import CrossEncoderReranker
 from service.rerank.keep_order import KeepOrder
 from service.rerank.shipped import NAME, load_shipped
+from service.weights import name_of
+
+NAMESAKE = f"{NAME} (another model)"
+"""What a model is called whose folder has the name of the one that ships."""
 
 logger = logging.getLogger(__name__)
 
@@ -23,7 +27,8 @@ def load_reranker(model: str, *, base: Path, threads: int, max_concurrent: int) 
     if model == NAME:
         return load_shipped(base, threads=threads, max_concurrent=max_concurrent)
     try:
-        return CrossEncoderReranker.load(model, threads=threads, max_concurrent=max_concurrent)
+        name = NAMESAKE if name_of(model) == NAME else ""
+        return CrossEncoderReranker.load(model, threads=threads, max_concurrent=max_concurrent, name=name)
     except ModelFilesError as error:
         logger.warning("reranker off: %s", error)
         return KeepOrder(str(error).rstrip("."))

@@ -30,7 +30,15 @@ class CrossEncoderReranker:
     The latest `remembers` scores are kept, under a digest of their pair, so that none is computed twice in a run.
     """
 
-    def __init__(self, model: "CrossEncoder", name: str, *, max_concurrent: int) -> None:
+    def __init__(
+        self,
+        model: "CrossEncoder",
+        name: str,
+        *,
+        max_concurrent: int,
+        calibrated: bool = False,
+        adapter_sha256: str = "",
+    ) -> None:
         if model.num_labels != 1:
             raise ModelFilesError(
                 f"The model {name!r} gives {model.num_labels} scores per pair, a reranker gives one: "
@@ -45,16 +53,24 @@ class CrossEncoderReranker:
         """Scores kept at most; `math.inf` keeps all."""
         self.name = name
         self.sha256 = sha256_of_parameters(model)
+        """Of the parameters as they are used: the same for the same weights, wherever they were loaded from."""
+        self.adapter_sha256 = adapter_sha256
+        """Of the file that was merged into them, as `sha256sum` gives it; "" where none was."""
+        self.calibrated = calibrated
+        """Whether a score is a share of right pairs: thresholds hold for no other."""
         self.waiting = 0
         """Calls of `scores` that wait for a slot or compute in one."""
 
     @classmethod
-    def load(cls, model: str, *, threads: int, max_concurrent: int) -> Self:
-        """Load a folder or a hub name. Blocks for seconds. Raises `ModelFilesError`."""
+    def load(cls, model: str, *, threads: int, max_concurrent: int, name: str = "") -> Self:
+        """Load a folder or a hub name, shown as `name` or else as what it is called. Blocks for seconds.
+
+        Raises `ModelFilesError`.
+        """
         import torch
 
         torch.set_num_threads(threads)
-        return cls(load_weights(model, _cross_encoder), name_of(model), max_concurrent=max_concurrent)
+        return cls(load_weights(model, _cross_encoder), name or name_of(model), max_concurrent=max_concurrent)
 
     async def scores(self, query: str, texts: Sequence[str]) -> list[float]:
         """Return one score per text: sigmoid, 0..1, higher is better, in the order given."""
@@ -90,7 +106,9 @@ class CrossEncoderReranker:
             self._remembered.popitem(last=False)
 
     def state(self) -> ComponentState:
-        return ComponentState(name="reranker", ok=True, detail=f"{self.name} sha256:{self.sha256[:12]}")
+        """The checksum of the parameters, and of the adapter's file where there is one: that one can be compared."""
+        merged = f", adapter's file sha256:{self.adapter_sha256[:12]}" if self.adapter_sha256 else ""
+        return ComponentState(name="reranker", ok=True, detail=f"{self.name} sha256:{self.sha256[:12]}{merged}")
 
     def _slot(self) -> asyncio.Semaphore:
         return self._slots.setdefault(asyncio.get_running_loop(), asyncio.Semaphore(self._max_concurrent))

@@ -51,7 +51,13 @@ def load_shipped(
     model = load_weights(str(base), _without_a_head)
     merge_adapter(model.get_submodule("0.model"), tensors, scale)
     model.eval()
-    return CrossEncoderReranker(model, NAME, max_concurrent=max_concurrent)
+    return CrossEncoderReranker(
+        model,
+        NAME,
+        max_concurrent=max_concurrent,
+        calibrated=calibration is None,
+        adapter_sha256=checksums(weights)[weights.name],
+    )
 
 
 def calibration_of(weights: Path) -> tuple[float, float]:

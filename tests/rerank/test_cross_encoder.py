@@ -10,10 +10,12 @@ import pytest
 
 from evals.house import remember_all
 from service.errors import ModelFilesError
+from service.models import load_the_scorer
 from service.ports import Reranker
 from service.rerank.choose import load_reranker
 from service.rerank.cross_encoder import BATCH_SIZE, REMEMBERED, CrossEncoderReranker
 from service.rerank.keep_order import KeepOrder
+from service.settings import Settings
 
 pytestmark = pytest.mark.slow
 
@@ -202,6 +204,19 @@ def test_a_model_that_cannot_be_had_is_replaced_and_named(model: str) -> None:
 
 def test_a_folder_is_chosen_by_its_path(folder: Path) -> None:
     assert load_reranker(str(folder), base=Path("never-read"), threads=1, max_concurrent=1).name == "tiny-ranker"
+
+
+def test_a_folder_called_like_the_shipped_one_neither_passes_for_it_nor_scores_for_quote(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    namesake = load_reranker(
+        str(write_model(tmp_path / "gatehouse-minilm")), base=Path("never-read"), threads=1, max_concurrent=1
+    )
+    assert namesake.name == "gatehouse-minilm (another model)"
+    assert "another model" in namesake.state().detail
+    shipped = KeepOrder("stands for the shipped one")
+    monkeypatch.setattr("service.models.load_shipped", lambda *_, **__: shipped)
+    assert load_the_scorer(Settings(), namesake) is shipped
 
 
 async def test_a_pair_is_computed_once_however_often_it_is_asked_for(

@@ -9,8 +9,10 @@ import pytest
 from evals.train_low_rank import write_checksums
 from service.errors import ModelFilesError
 from service.knowledge.embed import packaged_model
+from service.models import load_the_scorer
 from service.rerank.cross_encoder import CrossEncoderReranker
 from service.rerank.shipped import NAME, WEIGHTS, calibration_of, load_shipped
+from service.settings import Settings
 
 
 @pytest.fixture
@@ -78,5 +80,14 @@ async def test_another_kind_of_person_scores_lower_on_the_same_passage(shipped: 
 
 
 @pytest.mark.slow
-def test_its_state_names_it_and_its_checksum(shipped: CrossEncoderReranker) -> None:
-    assert shipped.state().detail.startswith(f"{NAME} sha256:")
+def test_its_state_shows_the_checksum_that_stands_beside_its_file(shipped: CrossEncoderReranker) -> None:
+    beside = WEIGHTS.with_suffix(".sha256").read_text().split()[0]
+    detail = shipped.state().detail
+    assert detail == f"{NAME} sha256:{shipped.sha256[:12]}, adapter's file sha256:{beside[:12]}"
+    assert shipped.sha256 != beside
+
+
+@pytest.mark.slow
+def test_it_scores_for_quote_itself(shipped: CrossEncoderReranker) -> None:
+    assert shipped.calibrated
+    assert load_the_scorer(Settings(), shipped) is shipped
