@@ -108,9 +108,10 @@ def say(line: str) -> None:
 
 def usage(work: Callable[[], Done], *also: type[Exception]) -> Done:
     """Do what a command is for; what the caller or the operator has to mend is shown without a traceback."""
+    to_mend: tuple[type[Exception], ...] = (GatehouseError, OSError, *also)
     try:
         return work()
-    except (GatehouseError, OSError, *also) as fault:
+    except to_mend as fault:
         raise typer.BadParameter(str(fault)) from None
 
 
