@@ -35,6 +35,7 @@ DATELINE = re.compile(
     re.IGNORECASE,
 )
 DATING_WORDS = frozenset({"updated", "update", "reviewed", "published", "page", "current", "version"})
+WITHIN_SENTENCE = re.compile(r"(?<=[\w,;:)\]’'\"] )[^\W\d_]*[A-Z][\w’'.-]*")
 ITEM = re.compile(r"\((?:[a-z]{1,4}|\d{1,2})\)\s")
 TOPIC_WORDS = 8
 ADDED_WORDS = 6
@@ -90,6 +91,12 @@ def names(question: str) -> set[str]:
     A citation mark is none: "what does [[1]] say" asks about a source and not about the figure 1.
     """
     return {word for word in words(MARKER_LIKE.sub(" ", question)) if any(character.isdigit() for character in word)}
+
+
+def proper_names(question: str) -> set[str]:
+    """The words that a question capitalises within a sentence ("Vellmark", "Form"), in lower case."""
+    said = [match.group() for match in WITHIN_SENTENCE.finditer(question)]
+    return {word for one in said for word in words(one) if word not in STOP_WORDS}
 
 
 def is_follow_up(question: str) -> bool:

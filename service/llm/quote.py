@@ -29,10 +29,10 @@ class Thresholds:
     is the most units in an answer, `margin` how far behind the best passage another may be.
     """
 
-    relevant: float = 0.082
-    answers: float = 0.433
+    relevant: float = 0.072
+    answers: float = 0.428
     quotes: int = 3
-    margin: float = 0.2
+    margin: float = 0.3
 
 
 DEFAULT_THRESHOLDS = Thresholds()
@@ -71,6 +71,12 @@ def in_context(unit: Unit) -> str:
     """What is judged: the unit as a reader has it, below the headings of its page and of its table."""
     above = f"{unit.source.passage.context}\n{unit.head}" if unit.head else unit.source.passage.context
     return f"{above}\n{unit.text}"
+
+
+def names_held(question: str, unit: Unit) -> int:
+    """How many of the question's names, figures and identifiers the unit holds, with what stands above it."""
+    wanted = lexical.names(question) | lexical.proper_names(question)
+    return len(wanted & set(lexical.words(in_context(unit))))
 
 
 class Quote:
@@ -168,15 +174,16 @@ class Quote:
     async def choose(self, question: str, sources: Sequence[Source]) -> list[Unit]:
         """The best unit of each of the best passages, at most `quotes`, in the sources' order.
 
-        A passage far behind the best one is left out: a rule beside the right one misleads more than it helps.
+        Of a passage's units those come first that hold the most of what the question names: the row beside the right
+        one reads like it. A passage far behind the best one is left out: it misleads more than it helps.
         """
         best = await self.best_passages(question, sources)
         units = [unit for source in best for unit in units_of(source) if not unquotable(question, unit)]
+        scores = await self.evidence(question, list(map(in_context, units)))
         found: dict[int, Unit] = {}
-        for unit, score in zip(units, await self.evidence(question, list(map(in_context, units))), strict=True):
+        for unit in (replace(unit, evidence=score) for unit, score in zip(units, scores, strict=True)):
             n = unit.source.n
-            if n not in found or score > found[n].evidence:
-                found[n] = replace(unit, evidence=score)
+            found[n] = max(found.get(n, unit), unit, key=lambda one: (names_held(question, one), one.evidence))
         return [found[source.n] for source in sources if source.n in found]
 
     async def best_passages(self, question: str, sources: Sequence[Source]) -> list[Source]:
