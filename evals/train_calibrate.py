@@ -77,20 +77,23 @@ def halves(seen: Sequence[Seen]) -> dict[str, list[Seen]]:
 
 
 def ranking(seen: Sequence[Seen]) -> dict[str, Any]:
-    """nDCG@10 and recall within what is graded: the search's order, the reranker's, both combined."""
+    """nDCG@10 and recall within what is graded, by the search's order, the reranker's and both combined.
+
+    `gain` is what the combined order adds to the search's nDCG@10, question by question.
+    """
     asked = [item for item in seen if item.probe.expected]
+    orders = {name: [order_of(item, name) for item in asked] for name in ("search", "reranker", "combined")}
+    gains = {name: [ndcg_at(10, o, i.relevant) for o, i in zip(of, asked, strict=True)] for name, of in orders.items()}
     rows: dict[str, Any] = {"questions": len(asked)}
-    for name in ("search", "reranker", "combined"):
-        orders = [order_of(item, name) for item in asked]
-        gains = [ndcg_at(10, order, item.relevant) for order, item in zip(orders, asked, strict=True)]
-        rows[name] = {
-            "ndcg@10": round(mean(gains), 4),
-            "95%": [round(value, 3) for value in interval(gains, mean)],
-            f"recall@{GRADED}": round(
-                mean([recall_at(GRADED, o, item.relevant) for o, item in zip(orders, asked, strict=True)]), 4
-            ),
-        }
-    return rows
+    for name, of in orders.items():
+        recalls = [recall_at(GRADED, order, item.relevant) for order, item in zip(of, asked, strict=True)]
+        rows[name] = {**told(gains[name], "ndcg@10"), f"recall@{GRADED}": round(mean(recalls), 4)}
+    added = [after - before for before, after in zip(gains["search"], gains["combined"], strict=True)]
+    return {**rows, "gain": told(added, "ndcg@10")}
+
+
+def told(values: Sequence[float], name: str) -> dict[str, Any]:
+    return {name: round(mean(values), 4), "95%": [round(value, 3) for value in interval(values, mean)]}
 
 
 def order_of(item: Seen, name: str) -> list[int]:
@@ -130,6 +133,7 @@ def report(seen: Sequence[Seen], shelf: Shelf) -> dict[str, Any]:
         rows[split] = {
             "ranking, labelled questions": ranking(seed),
             "ranking, near-miss questions": ranking(twins),
+            "ranking, all": ranking(part),
             "refusal": refusal(part, shelf, threshold, with_rules=False),
             "refusal, with rules": refusal(part, shelf, threshold, with_rules=True),
             "ece": round(calibration_error(bins), 4),
