@@ -57,8 +57,8 @@ def own_port(metrics: Metrics, settings: Settings, worker: int) -> Iterator[None
         close = metrics.listen(settings.HOST, port)
     except OSError as error:
         raise OperatorError(
-            f"METRICS_PORT: cannot listen on {settings.HOST}:{port} ({error.strerror}). Choose another, for example "
-            "METRICS_PORT=9123; worker N takes the Nth port after it."
+            f"METRICS_PORT: cannot listen on {settings.HOST}:{port} ({error.strerror}). Choose another METRICS_PORT, "
+            "for example 9123; worker N takes the Nth port after it."
         ) from None
     try:
         yield
