@@ -85,6 +85,19 @@ def test_an_adapter_of_another_model_is_refused() -> None:
         merge_adapter(Layers(), {"elsewhere.weight": torch.zeros(1)}, 1.0)
 
 
+@pytest.mark.parametrize(
+    ("tensors", "said"),
+    [
+        ({"classifier.weight": torch.zeros(3, 4)}, "another shape"),
+        ({"classifier.lora_down": torch.zeros(2, 4)}, "other half"),
+        ({"classifier.lora_up": torch.zeros(1, 2)}, "other half"),
+    ],
+)
+def test_an_adapter_that_does_not_fit_is_refused(tensors: dict[str, torch.Tensor], said: str) -> None:
+    with pytest.raises(ModelFilesError, match=said):
+        merge_adapter(Layers(), tensors, 1.0)
+
+
 def test_a_stopped_training_goes_on_with_the_same_weights_and_step(tmp_path: Path) -> None:
     model = trained(Layers())
     Checkpoint(tmp_path / "c.pt", model, torch.optim.AdamW(p for p in model.parameters() if p.requires_grad)).save(40)
