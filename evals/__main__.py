@@ -3,9 +3,8 @@
 import asyncio
 import json
 import tempfile
-from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any
 
 import typer
 
@@ -19,11 +18,9 @@ from evals.near_miss import near_miss_questions
 from evals.obliqa import read
 from evals.seed import Result, load_questions, report
 from evals.trial import commands as trial
-from service.errors import GatehouseError
+from evals.usage import usage
 from service.llm.quote import Thresholds
 from service.settings import Settings, load_settings
-
-Done = TypeVar("Done")
 
 app = typer.Typer(no_args_is_help=True, add_completion=False)
 trial.add_to(app)
@@ -103,14 +100,6 @@ def ablation(
 
 def say(line: str) -> None:
     typer.echo(f"# {line}", err=True)
-
-
-def usage(work: Callable[[], Done], *also: type[Exception]) -> Done:
-    """Do what a command is for; what the caller or the operator has to mend is shown without a traceback."""
-    try:
-        return work()
-    except (GatehouseError, OSError, *also) as fault:
-        raise typer.BadParameter(str(fault)) from None
 
 
 @app.command()

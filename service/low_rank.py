@@ -59,10 +59,12 @@ def merge_adapter(module: "torch.nn.Module", tensors: dict[str, "torch.Tensor"],
                 raise ModelFilesError(f"The adapter names {name!r}, which the base model does not have.")
             if layer != name and not {layer + DOWN, layer + UP} <= tensors.keys():
                 raise ModelFilesError(f"The adapter holds {name!r} and not the other half of that update.")
-            try:
-                if name.endswith(DOWN):
-                    target.add_(scale * (tensors[layer + UP] @ tensor))
-                elif layer == name:
-                    target.copy_(tensor)
-            except RuntimeError as error:
-                raise ModelFilesError(f"The adapter's {name!r} has another shape than the base model's.") from error
+            if name.endswith(DOWN):
+                up = tensors[layer + UP]
+                if (up.shape[:1] + tensor.shape[1:], up.shape[1:]) != (target.shape, tensor.shape[:1]):
+                    raise ModelFilesError(f"The adapter's update of {layer!r} has another shape than the base model's.")
+                target.add_(scale * (up @ tensor))
+            elif layer == name:
+                if tensor.shape != target.shape:
+                    raise ModelFilesError(f"The adapter's {name!r} has another shape than the base model's.")
+                target.copy_(tensor)
