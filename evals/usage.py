@@ -12,7 +12,8 @@ Done = TypeVar("Done")
 
 def usage(work: Callable[[], Done], *also: type[Exception]) -> Done:
     """Return what `work` does. What the caller or the operator has to mend is raised as `typer.BadParameter`."""
+    faults: tuple[type[Exception], ...] = (GatehouseError, OSError, *also)
     try:
         return work()
-    except (GatehouseError, OSError, *also) as fault:
+    except faults as fault:
         raise typer.BadParameter(str(fault)) from None

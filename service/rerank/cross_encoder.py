@@ -161,7 +161,7 @@ def refuse_no_numbers(model: "CrossEncoder", name: str) -> None:
 
 
 def refuse_untrained(model: "CrossEncoder", name: str) -> None:
-    """Raise `ModelFilesError` where the files lack a weight: transformers draws it at random, and only logs that.
+    """Raise `ModelFilesError` where the files lack a weight: transformers draws it at random and only logs that.
 
     The files are read a second time: sentence-transformers passes on no word of what was missing in the first.
     """
@@ -171,10 +171,9 @@ def refuse_untrained(model: "CrossEncoder", name: str) -> None:
     if inner is None:
         return
     again: Any = type(inner)
+    asked = {"config": inner.config, "local_files_only": True, "output_loading_info": True}
     with quiet("transformers"):
-        _, info = again.from_pretrained(
-            inner.name_or_path, config=inner.config, local_files_only=True, output_loading_info=True
-        )
+        _, info = load_weights(inner.name_or_path, lambda folder, _: again.from_pretrained(folder, **asked))
     if missing := sorted(info["missing_keys"]):
         raise ModelFilesError(
             f"The model {name!r} has no trained weights for {', '.join(missing[:3])}, so it was never trained to rank: "
