@@ -4,9 +4,8 @@ import asyncio
 import json
 import sys
 import tempfile
-from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any
 
 import typer
 
@@ -20,11 +19,10 @@ from evals.near_miss import near_miss_questions
 from evals.obliqa import read
 from evals.seed import Result, load_questions, report
 from evals.trial import commands as trial
+from evals.usage import usage
 from service.errors import CallerError, GatehouseError
 from service.llm.quote import Thresholds
 from service.settings import Settings, load_settings
-
-Done = TypeVar("Done")
 
 app = typer.Typer(no_args_is_help=True, add_completion=False)
 trial.add_to(app)
@@ -104,15 +102,6 @@ def ablation(
 
 def say(line: str) -> None:
     typer.echo(f"# {line}", err=True)
-
-
-def usage(work: Callable[[], Done], *also: type[Exception]) -> Done:
-    """Do what a command is for; what the caller or the operator has to mend is shown without a traceback."""
-    to_mend: tuple[type[Exception], ...] = (GatehouseError, OSError, *also)
-    try:
-        return work()
-    except to_mend as fault:
-        raise typer.BadParameter(str(fault)) from None
 
 
 @app.command()

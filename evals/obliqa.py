@@ -58,8 +58,8 @@ class QuestionRow(BaseModel):
     Passages: Annotated[list[AnswerRow], Field(min_length=1)]
 
 
-PASSAGES = TypeAdapter(Annotated[list[PassageRow], Field(min_length=1)])
-QUESTIONS = TypeAdapter(Annotated[list[QuestionRow], Field(min_length=1)])
+PASSAGES: TypeAdapter[list[PassageRow]] = TypeAdapter(Annotated[list[PassageRow], Field(min_length=1)])
+QUESTIONS: TypeAdapter[list[QuestionRow]] = TypeAdapter(Annotated[list[QuestionRow], Field(min_length=1)])
 HOLDS = (
     "DIR must hold documents/<number>.json, each a list of {DocumentID, PassageID, Passage}, and ObliQA_<split>.json, "
     "a list of {QuestionID, Question, Passages}."

@@ -127,7 +127,7 @@ async def run(data: Read, settings: Settings, progress: Progress) -> dict[str, A
         ranked: list[Ranked] = []
         began = time.perf_counter()
         with kept.open("a", encoding="utf-8") as file:
-            file.write("\n" if known else "")  # after a line that was cut off, the next begins anew
+            file.write("\n" if file.tell() else "")  # after a line that was cut off, the next begins anew
             for number, question in enumerate(data.asked, start=1):
                 item = known_of(question, known)
                 if item is None:

@@ -14,11 +14,12 @@ import typer
 from torch import nn
 from torch.nn.functional import cross_entropy, normalize
 
-from evals.obliqa import Asked, Rule, load_asked, load_rules, two_thirds
+from evals.obliqa import Asked, Rule, read, two_thirds
 from evals.train_bm25 import Bm25
 from evals.train_loop import descend
-from evals.train_low_rank import adapt, falling, save_adapter
-from service.knowledge.embed import packaged_model
+from evals.train_low_rank import adapt, digest_of, falling, save_adapter
+from evals.usage import usage
+from service.knowledge.embed import BASE_SHA256, packaged_model
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
@@ -99,10 +100,18 @@ def train(model: "SentenceTransformer", pairs: Sequence[Pair], texts: Sequence[s
     descend(
         model,
         state,
+        made_of=made_of(batches, texts),
         steps=len(batches),
         loss_at=lambda step: loss_of(model, batches[step], texts),
         rate_at=lambda step: falling(PEAK, step, len(batches), WARMUP),
     )
+
+
+def made_of(batches: Sequence[Sequence[Pair]], texts: Sequence[str]) -> str:
+    """Return the digest of a training: its base, its numbers, its batches in their order and the passages."""
+    numbers = (SEED, RANK, SCALE, FIRST_LAYER, BATCH, EPOCHS, PEAK, WARMUP, TEMPERATURE, MAX_TOKENS, HARD_FROM)
+    rows = [[(p.question, p.positive, p.negatives, sorted(p.answers)) for p in batch] for batch in batches]
+    return digest_of("embedder", BASE_SHA256, numbers, rows, list(texts))
 
 
 def without_dropout(model: nn.Module) -> None:
@@ -116,15 +125,15 @@ def main(
     folder: Annotated[Path, typer.Argument(help="Folder of ObliQA: documents/ and ObliQA_dev.json.")],
     out: Annotated[Path, typer.Option(help="Folder for the adapter.")],
     cache: Annotated[Path, typer.Option(help="Folder for checkpoints.")] = Path("build/training"),
-    threads: Annotated[int, typer.Option(help="Threads of torch.")] = 1,
+    threads: Annotated[int, typer.Option(min=1, help="Threads of torch.")] = 1,
 ) -> None:
     from sentence_transformers import SentenceTransformer
 
     torch.set_num_threads(threads)
     torch.manual_seed(SEED)
+    rules, every = usage(lambda: read(folder, "dev"), ValueError)
+    asked, _ = two_thirds(every)
     cache.mkdir(parents=True, exist_ok=True)
-    rules = load_rules(folder)
-    asked, _ = two_thirds(load_asked(folder, "dev"))
     model = SentenceTransformer(str(packaged_model()), device="cpu", local_files_only=True)
     adapt(model, rank=RANK, scale=SCALE, first_layer=FIRST_LAYER)
     without_dropout(model)

@@ -113,7 +113,7 @@ class Groups:
         return Group(tuple((example.question, text) for text in texts))
 
     def _twins(self, example: Example, chance: random.Random) -> Group | None:
-        """The same passage for questions in which one name or number was changed for one that it does not hold."""
+        """The same passage for questions in which one name was swapped for one that it does not hold."""
         right = self._rules[chance.choice(example.answers)]
         names = [name for name in set(_NAME.findall(example.question)) if name in right.text]
         wrong = []

@@ -17,10 +17,13 @@ LossAt = Callable[[int], torch.Tensor]
 RateAt = Callable[[int], float]
 
 
-def descend(model: nn.Module, state: Path, *, steps: int, loss_at: LossAt, rate_at: RateAt) -> None:
-    """Take `steps` steps, each on `loss_at(step)`. Goes on from the checkpoint `state` when a run was stopped."""
+def descend(model: nn.Module, state: Path, *, made_of: str, steps: int, loss_at: LossAt, rate_at: RateAt) -> None:
+    """Take `steps` steps, each on `loss_at(step)`. Goes on from the checkpoint `state` when a run was stopped.
+
+    `made_of` is the digest of this training, by which its own checkpoint is told from another's.
+    """
     optimizer = torch.optim.AdamW([p for p in model.parameters() if p.requires_grad], lr=rate_at(0), weight_decay=0.01)
-    checkpoint = Checkpoint(state, model, optimizer)
+    checkpoint = Checkpoint(state, model, optimizer, made_of)
     done = checkpoint.load()
     began, losses = time.perf_counter(), []
     for step in range(done, steps):

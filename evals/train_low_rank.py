@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import torch
+import typer
 from safetensors.torch import save
 from torch import nn
 
@@ -86,25 +87,41 @@ def replace_file(path: Path, content: bytes) -> None:
     os.replace(part, path)
 
 
-class Checkpoint:
-    """Where a training stands on disk: a run that was stopped goes on at the step that was saved last."""
+def digest_of(*parts: object) -> str:
+    """Return one digest of what a training is made of. A part needs the same `repr` in each process: no sets."""
+    digest = hashlib.sha256()
+    for part in parts:
+        digest.update(f"{part!r}\0".encode("utf-8", "surrogatepass"))
+    return digest.hexdigest()
 
-    def __init__(self, path: Path, model: nn.Module, optimizer: torch.optim.Optimizer) -> None:
+
+class Checkpoint:
+    """Where a training stands on disk: a run that was stopped goes on at the last step that was saved.
+
+    `made_of` is a digest of all that the training is made of (`digest_of`): a checkpoint of another one is not used.
+    """
+
+    def __init__(self, path: Path, model: nn.Module, optimizer: torch.optim.Optimizer, made_of: str) -> None:
         self._path = path
+        self._made_of = made_of
         self._model = model
         self._optimizer = optimizer
 
     def save(self, step: int) -> None:
         trained = dict(adapter_tensors(self._model))
         part = self._path.with_suffix(".part")
-        torch.save({"step": step, "model": trained, "optimizer": self._optimizer.state_dict()}, part)
+        kept = {"made_of": self._made_of, "step": step, "model": trained, "optimizer": self._optimizer.state_dict()}
+        torch.save(kept, part)
         os.replace(part, self._path)
 
     def load(self) -> int:
-        """Return the number of steps done, 0 without a checkpoint."""
+        """Return the number of steps done, 0 without a checkpoint of this training."""
         if not self._path.is_file():
             return 0
         kept = torch.load(self._path, weights_only=True)
+        if kept.get("made_of") != self._made_of:
+            typer.echo(f"{self._path} belongs to another training (other steps, data or base): starting anew")
+            return 0
         own = dict(adapter_tensors(self._model))
         with torch.no_grad():
             for name, tensor in kept["model"].items():

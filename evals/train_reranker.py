@@ -18,15 +18,17 @@ from torch import nn
 from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy
 
 from evals import train_calibrate, train_embedder
-from evals.obliqa import Asked, Rule, load_asked, load_rules, two_thirds
+from evals.obliqa import Asked, Rule, read, two_thirds
 from evals.train_bm25 import Bm25, best, fused
 from evals.train_candidates import passage_vectors
 from evals.train_embedder import without_dropout
-from evals.train_groups import SEED, Group, Groups, examples_of, sample_groups
-from evals.train_lessons import LessonPairs, load_lessons
+from evals.train_groups import SEED, Example, Group, Groups, examples_of, sample_groups
+from evals.train_lessons import Lesson, LessonPairs, load_lessons
 from evals.train_loop import descend
-from evals.train_low_rank import adapt, falling, save_adapter
-from service.knowledge.embed import packaged_model
+from evals.train_low_rank import adapt, digest_of, falling, save_adapter
+from evals.usage import usage
+from service.knowledge.embed import BASE_SHA256, packaged_model
+from service.weights import sha256_of_file
 
 RANK, SCALE, FIRST_LAYER = 32, 2.0, 1
 PEAK, WARMUP = 8e-4, 40
@@ -89,9 +91,8 @@ class Data:
     found: dict[str, list[int]]
 
 
-def load_data(folder: Path, cache: Path, embedder: Path | None) -> Data:
-    rules = load_rules(folder)
-    taken, kept = two_thirds(load_asked(folder, "dev"))
+def load_data(rules: list[Rule], every: Sequence[Asked], cache: Path, embedder: Path | None) -> Data:
+    taken, kept = two_thirds(every)
     vectors = passage_vectors([rule.indexed_text for rule in rules], cache, embedder)
     questions = [question.question for question in (*taken, *kept)]
     asked = passage_vectors(questions, cache, embedder)
@@ -118,26 +119,53 @@ def new_model(threads: int) -> tuple[nn.Module, Any]:
     return model, tokenizer
 
 
+def made_of(
+    steps: int,
+    embedder: Path,
+    rules: Sequence[Rule],
+    examples: Sequence[Example],
+    samples: Sequence[Group],
+    lessons: Sequence[Lesson],
+) -> str:
+    """Return the digest of a training: its base and embedder, its numbers, and all that its groups are drawn from."""
+    numbers = (SEED, RANK, SCALE, FIRST_LAYER, PEAK, WARMUP, SLOW, COOLDOWN, MAX_TOKENS, POINTWISE, POOL)
+    drawn_from = (list(rules), list(examples), list(samples), list(lessons))
+    return digest_of("reranker", BASE_SHA256, sha256_of_file(embedder), steps, numbers, *drawn_from)
+
+
+def keep_the_published(out: Path, steps: int) -> None:
+    """Raise `typer.BadParameter` where a training of another length would be written over the adapter that ships."""
+    if steps != STEPS and out.resolve() == TRAINED.resolve():
+        raise typer.BadParameter(
+            f"--steps {steps} is not the training that was published ({STEPS} steps), and {TRAINED} holds its adapter: "
+            "name another folder with --out, such as --out build/trained."
+        )
+
+
 def main(
     folder: Annotated[Path, typer.Argument(help="Folder of ObliQA: documents/ and ObliQA_dev.json.")],
     out: Annotated[Path, typer.Option(help="Folder for the adapters.")] = TRAINED,
     cache: Annotated[Path, typer.Option(help="Folder for vectors and checkpoints.")] = Path("build/training"),
-    steps: Annotated[int, typer.Option(help="Steps; the published adapter took the default.")] = STEPS,
-    threads: Annotated[int, typer.Option(help="Threads of torch.")] = 1,
+    steps: Annotated[int, typer.Option(min=1, help="Steps; the published adapter took the default.")] = STEPS,
+    threads: Annotated[int, typer.Option(min=1, help="Threads of torch.")] = 1,
 ) -> None:
     """Train the embedder, then the reranker on its candidates, then calibrate. What is done is not done again."""
+    keep_the_published(out, steps)
+    rules, asked = usage(lambda: read(folder, "dev"), ValueError)
     torch.set_num_threads(threads)
     cache.mkdir(parents=True, exist_ok=True)
     embedder, reranker = out / "embedder.safetensors", out / "reranker.safetensors"
     if not embedder.is_file():
         train_embedder.main(folder, out, cache, threads)
-    data = load_data(folder, cache, embedder)
+    data = load_data(rules, asked, cache, embedder)
     examples = examples_of(data.taken, data.rules, [data.found[q.question] for q in data.taken])
     model, tokenizer = new_model(threads)
-    groups = Groups(data.rules, examples, sample_groups(), LessonPairs(load_lessons()))
+    samples, lessons = sample_groups(), load_lessons()
+    groups = Groups(data.rules, examples, samples, LessonPairs(lessons))
     descend(
         model,
         cache / "reranker.pt",
+        made_of=made_of(steps, embedder, data.rules, examples, samples, lessons),
         steps=steps,
         loss_at=lambda step: loss_of(model, tokenizer, groups.of(step)),
         rate_at=lambda step: rate_at(step, steps),

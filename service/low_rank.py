@@ -33,7 +33,7 @@ def read_adapter(weights: Path) -> tuple[dict[str, "torch.Tensor"], float]:
         with safe_open(weights, framework="pt") as file:
             metadata = json.loads((file.metadata() or {})["adapter"])
             return {name: file.get_tensor(name).float() for name in file.keys()}, float(metadata["scale"])  # noqa: SIM118
-    except (OSError, IndexError, KeyError, ValueError, SafetensorError) as error:
+    except (OSError, IndexError, KeyError, TypeError, ValueError, SafetensorError) as error:
         raise ModelFilesError(f"The adapter {weights.name} cannot be read. {INSTALL_AGAIN}") from error
 
 
@@ -46,7 +46,7 @@ def checksums(weights: Path) -> dict[str, str]:
 def merge_adapter(module: "torch.nn.Module", tensors: dict[str, "torch.Tensor"], scale: float) -> None:
     """Add each low-rank update to its layer and copy the tensors that were trained whole, in place.
 
-    Raises `ModelFilesError` when a tensor has no place in `module`.
+    Raises `ModelFilesError` when a tensor has no place in `module`, no partner or another shape.
     """
     import torch
 
@@ -57,7 +57,14 @@ def merge_adapter(module: "torch.nn.Module", tensors: dict[str, "torch.Tensor"],
             target = own.get(layer if layer == name else f"{layer}.weight")
             if target is None:
                 raise ModelFilesError(f"The adapter names {name!r}, which the base model does not have.")
+            if layer != name and not {layer + DOWN, layer + UP} <= tensors.keys():
+                raise ModelFilesError(f"The adapter holds {name!r} and not the other half of that update.")
             if name.endswith(DOWN):
-                target.add_(scale * (tensors[layer + UP] @ tensor))
+                up = tensors[layer + UP]
+                if (up.shape[:1] + tensor.shape[1:], up.shape[1:]) != (target.shape, tensor.shape[:1]):
+                    raise ModelFilesError(f"The adapter's update of {layer!r} has another shape than the base model's.")
+                target.add_(scale * (up @ tensor))
             elif layer == name:
+                if tensor.shape != target.shape:
+                    raise ModelFilesError(f"The adapter's {name!r} has another shape than the base model's.")
                 target.copy_(tensor)

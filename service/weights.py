@@ -2,7 +2,8 @@
 
 import hashlib
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -62,6 +63,20 @@ def _ask_the_hub(model: str) -> None:
 
 def _quiet_progress_bars() -> None:
     import_module("transformers.utils.logging").disable_progress_bar()  # by name: the function has no annotations
+
+
+@contextmanager
+def quiet(*names: str) -> Iterator[None]:
+    """Have the libraries of these names log errors only."""
+    known = [name for name in logging.Logger.manager.loggerDict if name.startswith(names)]
+    levels = {log: log.level for log in map(logging.getLogger, {*names, *known})}
+    try:
+        for log in levels:
+            log.setLevel(logging.ERROR)
+        yield
+    finally:
+        for log, level in levels.items():
+            log.setLevel(level)
 
 
 def name_of(model: str) -> str:

@@ -9,12 +9,12 @@ import math
 import threading
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 from weakref import WeakKeyDictionary
 
 from service.errors import ModelFilesError
 from service.model import ComponentState
-from service.weights import load_weights, name_of, sha256_of_parameters
+from service.weights import load_weights, name_of, quiet, sha256_of_parameters
 
 if TYPE_CHECKING:
     from sentence_transformers import CrossEncoder
@@ -44,6 +44,7 @@ class CrossEncoderReranker:
                 f"The model {name!r} gives {model.num_labels} scores per pair, a reranker gives one: "
                 "choose a cross-encoder trained for ranking."
             )
+        refuse_no_numbers(model, name)
         self._model = model
         self._max_concurrent = max_concurrent
         # asyncio's semaphores belong to one event loop each, and a process may run several one after another.
@@ -70,7 +71,9 @@ class CrossEncoderReranker:
         import torch
 
         torch.set_num_threads(threads)
-        return cls(load_weights(model, _cross_encoder), name or name_of(model), max_concurrent=max_concurrent)
+        encoder = load_weights(model, _cross_encoder)
+        refuse_untrained(encoder, name or name_of(model))
+        return cls(encoder, name or name_of(model), max_concurrent=max_concurrent)
 
     async def scores(self, query: str, texts: Sequence[str]) -> list[float]:
         """Return one score per text: sigmoid, 0..1, higher is better, in the order given."""
@@ -146,6 +149,36 @@ class CrossEncoderReranker:
 def pair_digest(query: str, text: str) -> bytes:
     """Return a digest of the pair, 16 bytes: what is remembered holds nobody's question."""
     return hashlib.blake2b(f"{len(query)}:{query}{text}".encode("utf-8", "surrogatepass"), digest_size=16).digest()
+
+
+def refuse_no_numbers(model: "CrossEncoder", name: str) -> None:
+    """Raise `ModelFilesError` for weights that are no numbers."""
+    for parameter, tensor in model.named_parameters():
+        if not bool(tensor.isfinite().all()):
+            raise ModelFilesError(
+                f"The weights of the reranker {name!r} are no numbers ({parameter}): fetch it again, or choose another."
+            )
+
+
+def refuse_untrained(model: "CrossEncoder", name: str) -> None:
+    """Raise `ModelFilesError` where the files lack a weight: transformers draws it at random and only logs that.
+
+    The files are read a second time: sentence-transformers passes on no word of what was missing in the first.
+    """
+    from transformers import PreTrainedModel
+
+    inner = next((module for module in model.modules() if isinstance(module, PreTrainedModel)), None)
+    if inner is None:
+        return
+    again: Any = type(inner)
+    asked = {"config": inner.config, "local_files_only": True, "output_loading_info": True}
+    with quiet("transformers"):
+        _, info = load_weights(inner.name_or_path or name, lambda folder, _: again.from_pretrained(folder, **asked))
+    if missing := sorted(info["missing_keys"]):
+        raise ModelFilesError(
+            f"The model {name!r} has no trained weights for {', '.join(missing[:3])}, so it was never trained to rank: "
+            "choose a cross-encoder trained for ranking."
+        )
 
 
 def _cross_encoder(model: str, local_files_only: bool) -> "CrossEncoder":

@@ -5,16 +5,14 @@ after training (Platt 1999) and stand beside the weights, so that a score is a s
 """
 
 import json
-import logging
-from collections.abc import Iterator
-from contextlib import contextmanager
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from service.errors import ModelFilesError
 from service.low_rank import checksums, merge_adapter, read_adapter
 from service.rerank.cross_encoder import CrossEncoderReranker
-from service.weights import INSTALL_AGAIN, load_weights, sha256_of_file
+from service.weights import INSTALL_AGAIN, load_weights, quiet, sha256_of_file
 
 if TYPE_CHECKING:
     from sentence_transformers import CrossEncoder
@@ -46,6 +44,8 @@ def load_shipped(
     torch.set_num_threads(threads)
     tensors, scale = read_adapter(weights)
     slope, offset = calibration or calibration_of(weights)
+    if not {"classifier.weight", "classifier.bias"} <= tensors.keys():
+        raise ModelFilesError(f"The adapter {weights.name} has no head (classifier.weight and .bias). {INSTALL_AGAIN}")
     tensors["classifier.weight"] = slope * tensors["classifier.weight"]
     tensors["classifier.bias"] = slope * tensors["classifier.bias"] + offset
     model = load_weights(str(base), _without_a_head)
@@ -69,7 +69,10 @@ def calibration_of(weights: Path) -> tuple[float, float]:
                 f"The calibration {path.name} is not the one that was shipped (SHA-256 differs). {INSTALL_AGAIN}"
             )
         found = json.loads(path.read_text(encoding="utf-8"))
-        return float(found["slope"]), float(found["offset"])
+        slope, offset = float(found["slope"]), float(found["offset"])
+        if not (math.isfinite(slope) and math.isfinite(offset) and slope > 0):
+            raise ValueError(f"slope {slope}, offset {offset}")
+        return slope, offset
     except (OSError, KeyError, TypeError, ValueError) as error:
         raise ModelFilesError(f"The calibration {path.name} cannot be read. {INSTALL_AGAIN}") from error
 
@@ -77,22 +80,9 @@ def calibration_of(weights: Path) -> tuple[float, float]:
 def _without_a_head(folder: str, local_files_only: bool) -> "CrossEncoder":
     from sentence_transformers import CrossEncoder
 
-    with _quiet("transformers", "sentence_transformers"):
+    # The base has no head, and the libraries say so at length; the head comes with the adapter.
+    with quiet("transformers", "sentence_transformers"):
         encoder: CrossEncoder = CrossEncoder(
             folder, num_labels=1, device="cpu", max_length=MAX_TOKENS, local_files_only=local_files_only
         )
     return encoder
-
-
-@contextmanager
-def _quiet(*names: str) -> Iterator[None]:
-    """The base has no head, and the libraries say so at length; the head comes with the adapter."""
-    known = [name for name in logging.Logger.manager.loggerDict if name.startswith(names)]
-    levels = {log: log.level for log in map(logging.getLogger, {*names, *known})}
-    try:
-        for log in levels:
-            log.setLevel(logging.ERROR)
-        yield
-    finally:
-        for log, level in levels.items():
-            log.setLevel(level)

@@ -6,10 +6,20 @@ from pathlib import Path
 
 import pytest
 import torch
+import typer
 from torch import nn
+from typer.testing import CliRunner
 
+from evals import train_reranker
+from evals.obliqa import Rule
+from evals.train_embedder import Pair
+from evals.train_embedder import made_of as embedder_made_of
+from evals.train_groups import Example, Group
 from evals.train_invented import any_rule, near_misses, sample
+from evals.train_lessons import load_lessons
+from evals.train_loop import descend
 from evals.train_low_rank import Checkpoint, adapt, falling, save_adapter
+from evals.train_reranker import made_of as reranker_made_of
 from service.errors import ModelFilesError
 from service.low_rank import merge_adapter, read_adapter
 
@@ -85,14 +95,106 @@ def test_an_adapter_of_another_model_is_refused() -> None:
         merge_adapter(Layers(), {"elsewhere.weight": torch.zeros(1)}, 1.0)
 
 
+@pytest.mark.parametrize(
+    ("tensors", "said"),
+    [
+        ({"classifier.weight": torch.zeros(3, 4)}, "another shape"),
+        ({"classifier.bias": torch.zeros(())}, "another shape"),
+        ({"classifier.lora_down": torch.zeros(2, 3), "classifier.lora_up": torch.zeros(1, 2)}, "another shape"),
+        ({"classifier.lora_down": torch.zeros(2, 4)}, "other half"),
+        ({"classifier.lora_up": torch.zeros(1, 2)}, "other half"),
+    ],
+)
+def test_an_adapter_that_does_not_fit_is_refused(tensors: dict[str, torch.Tensor], said: str) -> None:
+    with pytest.raises(ModelFilesError, match=said):
+        merge_adapter(Layers(), tensors, 1.0)
+
+
+def checkpoint_of(folder: Path, model: Layers, made_of: str = "this") -> Checkpoint:
+    optimizer = torch.optim.AdamW(p for p in model.parameters() if p.requires_grad)
+    return Checkpoint(folder / "c.pt", model, optimizer, made_of)
+
+
 def test_a_stopped_training_goes_on_with_the_same_weights_and_step(tmp_path: Path) -> None:
     model = trained(Layers())
-    Checkpoint(tmp_path / "c.pt", model, torch.optim.AdamW(p for p in model.parameters() if p.requires_grad)).save(40)
+    checkpoint_of(tmp_path, model).save(40)
     fresh = Layers()
-    parameters = adapt(fresh, rank=2, scale=2.0, first_layer=1, whole=("classifier",))
-    assert Checkpoint(tmp_path / "c.pt", fresh, torch.optim.AdamW(parameters)).load() == 40
+    adapt(fresh, rank=2, scale=2.0, first_layer=1, whole=("classifier",))
+    assert checkpoint_of(tmp_path, fresh).load() == 40
     inputs = torch.randn(3, 1, 4)
     assert torch.equal(fresh(inputs), model(inputs))
+
+
+def test_the_checkpoint_of_another_training_is_left_alone_and_said(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    checkpoint_of(tmp_path, trained(Layers())).save(40)
+    fresh = Layers()
+    adapt(fresh, rank=2, scale=2.0, first_layer=1, whole=("classifier",))
+    inputs = torch.randn(3, 1, 4)
+    before = fresh(inputs)
+    assert checkpoint_of(tmp_path, fresh, "another").load() == 0
+    assert torch.equal(fresh(inputs), before)
+    assert "belongs to another training" in capsys.readouterr().out
+
+
+def steps_taken(folder: Path, made_of: str) -> list[int]:
+    taken: list[int] = []
+
+    def loss_at(step: int) -> torch.Tensor:
+        taken.append(step)
+        out: torch.Tensor = model(torch.ones(1, 1, 4)).sum()
+        return out
+
+    model = Layers()
+    adapt(model, rank=2, scale=2.0, first_layer=1, whole=("classifier",))
+    descend(model, folder / "c.pt", made_of=made_of, steps=3, loss_at=loss_at, rate_at=lambda _: 0.1)
+    return taken
+
+
+def test_a_finished_training_is_not_repeated_and_another_one_is_done_whole(tmp_path: Path) -> None:
+    assert steps_taken(tmp_path, "one") == [0, 1, 2]
+    assert steps_taken(tmp_path, "one") == []
+    assert steps_taken(tmp_path, "two") == [0, 1, 2]
+
+
+def test_a_training_is_told_apart_by_its_steps_its_embedder_and_its_data(tmp_path: Path) -> None:
+    one, two = tmp_path / "one", tmp_path / "two"
+    one.write_bytes(b"1")
+    two.write_bytes(b"2")
+    rules = [Rule((1, "1"), "", "A master must pay.")]
+    examples = [Example("Who pays?", (0,), ())]
+    lessons = load_lessons()[:1]
+    group = Group((("Who pays?", "A master."),))
+    digests = [
+        reranker_made_of(5, one, rules, examples, [group], lessons),
+        reranker_made_of(6, one, rules, examples, [group], lessons),
+        reranker_made_of(5, two, rules, examples, [group], lessons),
+        reranker_made_of(5, one, [], examples, [group], lessons),
+        reranker_made_of(5, one, rules, [], [group], lessons),
+        reranker_made_of(5, one, rules, examples, [], lessons),
+        reranker_made_of(5, one, rules, examples, [group], []),
+    ]
+    assert len(set(digests)) == len(digests)
+    pair = Pair("Who pays?", 0, (1,), frozenset({0}))
+    batches = [embedder_made_of([[pair]], ["a"]), embedder_made_of([[pair], [pair]], ["a"])]
+    assert len({*batches, embedder_made_of([[pair]], ["b"])}) == 3
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--steps", "0"], "--steps"),
+        (["--steps", "5"], "--out"),
+        ([], "DIR must hold"),
+        (["--threads", "0"], "--threads"),
+    ],
+)
+def test_a_training_that_cannot_be_meant_is_a_usage_error(tmp_path: Path, arguments: list[str], said: str) -> None:
+    command = typer.Typer()
+    command.command()(train_reranker.main)
+    result = CliRunner().invoke(command, [str(tmp_path / "none"), "--cache", str(tmp_path / "cache"), *arguments])
+    assert (result.exit_code, said in " ".join(result.output.replace("│", " ").split())) == (2, True)
 
 
 def test_the_learning_rate_rises_then_falls_to_zero() -> None:

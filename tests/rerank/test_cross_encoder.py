@@ -2,7 +2,7 @@
 
 import asyncio
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -185,6 +185,35 @@ def test_other_weights_have_another_checksum(reranker: CrossEncoderReranker, tmp
 def test_a_classifier_with_several_outputs_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ModelFilesError, match="3 scores per pair"):
         CrossEncoderReranker.load(str(write_model(tmp_path / "nli", num_labels=3)), threads=1, max_concurrent=1)
+
+
+def without_a_head(folder: Path) -> Path:
+    from safetensors.torch import load_file, save_file
+
+    tensors = load_file(write_model(folder) / "model.safetensors")
+    kept = {name: tensor for name, tensor in tensors.items() if not name.startswith("classifier")}
+    save_file(kept, folder / "model.safetensors", metadata={"format": "pt"})
+    return folder
+
+
+def with_nan(folder: Path) -> Path:
+    from safetensors.torch import load_file, save_file
+
+    tensors = load_file(write_model(folder) / "model.safetensors")
+    tensors["classifier.bias"][0] = float("nan")
+    save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("spoilt", "said"), [(without_a_head, "no trained weights for classifier"), (with_nan, "are no numbers")]
+)
+def test_a_model_that_cannot_rank_is_replaced_at_load_with_the_reason(
+    tmp_path: Path, spoilt: Callable[[Path], Path], said: str
+) -> None:
+    reranker = load_reranker(str(spoilt(tmp_path / "m")), base=Path("never-read"), threads=1, max_concurrent=1)
+    assert reranker.name == "keep-order"
+    assert said in reranker.state().detail
 
 
 async def test_a_model_whose_scores_are_no_numbers_is_refused(

@@ -1,10 +1,12 @@
 """The cross-encoder that ships loads, is checked, and ranks."""
 
 import json
+import math
 import shutil
 from pathlib import Path
 
 import pytest
+from safetensors.torch import load_file, save_file
 
 from evals.train_low_rank import write_checksums
 from service.errors import ModelFilesError
@@ -31,9 +33,10 @@ def test_the_shipped_files_are_small_enough_to_live_in_the_repository() -> None:
     assert sum(path.stat().st_size for path in WEIGHTS.parent.iterdir()) < 10_000_000
 
 
-def test_a_calibration_that_is_no_number_is_refused(copied: Path) -> None:
+@pytest.mark.parametrize(("slope", "offset"), [(None, 0), (math.nan, 0), (1, math.inf), (-1, 0)])
+def test_a_calibration_that_is_no_number_is_refused(copied: Path, slope: float | None, offset: float) -> None:
     path = copied.with_suffix(".calibration.json")
-    path.write_text(json.dumps({"slope": None, "offset": 0}))
+    path.write_text(json.dumps({"slope": slope, "offset": offset}))
     write_checksums(copied, path)
     with pytest.raises(ModelFilesError, match=r"cannot be read.*Install Gatehouse again"):
         calibration_of(copied)
@@ -44,6 +47,14 @@ def test_a_calibration_that_is_not_the_shipped_one_is_refused(copied: Path) -> N
     copied.with_suffix(".calibration.json").write_text(json.dumps({"slope": 1, "offset": 0}))
     with pytest.raises(ModelFilesError, match=r"SHA-256.*Install Gatehouse again"):
         calibration_of(copied)
+
+
+def test_an_adapter_without_a_head_is_refused(copied: Path) -> None:
+    tensors = {name: tensor for name, tensor in load_file(copied).items() if not name.startswith("classifier")}
+    save_file(tensors, copied, metadata={"adapter": json.dumps({"scale": 2.0})})
+    write_checksums(copied, copied.with_suffix(".calibration.json"))
+    with pytest.raises(ModelFilesError, match=r"has no head.*Install Gatehouse again"):
+        load_shipped(Path("never-read"), threads=1, max_concurrent=1, weights=copied)
 
 
 @pytest.mark.slow
