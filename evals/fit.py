@@ -3,21 +3,22 @@
 from collections.abc import Sequence
 from itertools import product
 
-from evals.house import Evidence, House
+from evals.house import House
 from evals.seed import Question, answerable, unanswerable
 from service.llm.quote import Thresholds
 
-FALSE_ANSWERS = 0.05
-"""Share of the unanswerable questions that may be answered."""
+FALSE_ANSWERS = 0.0
+"""Share of the unanswerable questions that may be answered. None: of 35 questions, one in twenty is one or two, and a
+share of other questions that is surely below one in ten takes none of 35 (rule of three)."""
 FALSE_REFUSALS = 0.05
 """Share of the answerable questions that may be refused outright; the others between are `partial`."""
 
 
 async def fitted(house: House, questions: Sequence[Question]) -> Thresholds:
     """Both thresholds by the shares above; then what is quoted, by facts stated."""
-    right, wrong = await best_evidence(house, questions)
-    relevant = sorted(found.graded for found in right)[int(FALSE_REFUSALS * len(right))] - 1e-4
-    answers = max(relevant, limit_above([found.quoted for found in wrong], FALSE_ANSWERS))
+    right, wrong = (sorted(part) for part in await best_evidence(house, questions))
+    relevant = right[int(FALSE_REFUSALS * len(right))] - 1e-4
+    answers = max(relevant, sorted(wrong, reverse=True)[int(FALSE_ANSWERS * len(wrong))] + 1e-4)
     best, best_value = Thresholds(), -1
     for quotes, margin in product((1, 2, 3), (0.05, 0.1, 0.2, 0.3)):
         at = Thresholds(round(relevant, 3), round(answers, 3), quotes, margin)
@@ -31,16 +32,9 @@ async def fitted(house: House, questions: Sequence[Question]) -> Thresholds:
     return best
 
 
-def limit_above(values: Sequence[float], share: float) -> float:
-    """A limit that at most this share of the values reaches: in the middle between the last that may and the next."""
-    ordered = sorted(values, reverse=True)
-    may = int(share * len(ordered))
-    return (ordered[may - 1] + ordered[may]) / 2 if may else ordered[0] + 1e-4
-
-
-async def best_evidence(house: House, questions: Sequence[Question]) -> tuple[list[Evidence], list[Evidence]]:
-    """For each answerable question, and for each unanswerable one."""
-    found: tuple[list[Evidence], list[Evidence]] = ([], [])
+async def best_evidence(house: House, questions: Sequence[Question]) -> tuple[list[float], list[float]]:
+    """The best evidence among what is graded, for each answerable question and for each unanswerable one."""
+    found: tuple[list[float], list[float]] = ([], [])
     for question in questions:
         best = await house.best_evidence(question)
         found[0 if question.status == "answered" else 1].append(best)

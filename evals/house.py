@@ -4,7 +4,6 @@ import math
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 
 from evals.runs import start_run
 from evals.seed import Question, Result, rank_of, turns_of
@@ -13,7 +12,7 @@ from service.graph.events import Done, Failed, Terminal
 from service.graph.state import Services
 from service.installation import installation_of
 from service.llm.quote import Quote, Thresholds
-from service.model import Candidate, Scope, Source
+from service.model import Candidate, Scope
 from service.models import load_the_reranker, load_the_scorer
 from service.ports import Reranker
 from service.ranking import combined_order
@@ -31,14 +30,6 @@ def remember_all(*rerankers: Reranker) -> None:
     for reranker in rerankers:
         if isinstance(reranker, CrossEncoderReranker):
             reranker.remembers = math.inf
-
-
-@dataclass(frozen=True, slots=True)
-class Evidence:
-    """Of what is graded, and of what is then quoted: each the best, 0..1."""
-
-    graded: float
-    quoted: float
 
 
 class House:
@@ -63,19 +54,16 @@ class House:
         terminal: Terminal = [told.event async for told in run.events()][-1]  # type: ignore[assignment]
         return await self._result(question, terminal, time.perf_counter() - began)
 
-    async def best_evidence(self, question: Question) -> Evidence:
-        """The best evidence in the first pass of a run; 0 where rules rule all out."""
+    async def best_evidence(self, question: Question) -> float:
+        """The best evidence among the passages that the first pass of a run grades; 0 where rules rule all out."""
         model = Quote(self.scorer, Thresholds(relevant=0.0))
         asked = await model.condense(turns_of(question), question.question, Usage())
         limit = self.settings.RETRIEVE_K
         found = await self._services.knowledge.search(asked, limit=limit, scope=Scope())
         texts = [candidate.passage.indexed_text for candidate in found]
         order = combined_order(await self._services.reranker.scores(asked, texts))[: self.settings.TOP_N]
-        passed = [i for i in order if model.verdict_on(asked, texts[i], 1.0).result == "pass"]
-        graded = max(await model.evidence(asked, [texts[i] for i in passed]), default=0.0)
-        sources = [Source(n, found[i].passage, 0.0) for n, i in enumerate(passed, start=1)]
-        answer = "".join([text async for text in model.answer(asked, sources, "", Usage())])
-        return Evidence(graded, max(await model.answer_evidence(asked, answer, sources), default=0.0))
+        passed = [texts[i] for i in order if model.verdict_on(asked, texts[i], 1.0).result == "pass"]
+        return max(await model.evidence(asked, passed), default=0.0)
 
     async def _result(self, question: Question, terminal: Terminal, seconds: float) -> Result:
         if isinstance(terminal, Failed):

@@ -29,8 +29,8 @@ class Thresholds:
     is the most units in an answer, `margin` how far behind the best passage another may be.
     """
 
-    relevant: float = 0.046
-    answers: float = 0.444
+    relevant: float = 0.072
+    answers: float = 0.428
     quotes: int = 3
     margin: float = 0.3
 
@@ -160,29 +160,16 @@ class Quote:
         sources: Sequence[Source],
         usage: Usage,  # noqa: ARG002
     ) -> Judgement:
-        """Does the best of what is quoted answer?
+        """Does the best of the passages that are quoted answer? A quote is read in its passage, below its headings.
 
         A greeting, a letter or a single word asks for nothing that a passage could be held against.
         """
         if lexical.is_vague(question):
             return Judgement("fail", "the question names too little to be answered")
-        score = max(await self.answer_evidence(question, answer, sources), default=0.0)
+        quoted = [source.passage.indexed_text for source in sources if f"[[{source.n}]]" in answer]
+        score = max(await self.evidence(question, quoted), default=0.0)
         words = f"evidence {score:.2f}, needs {self._at.answers}"
         return Judgement("pass" if score >= self._at.answers else "fail", words)
-
-    async def answer_evidence(self, question: str, answer: str, sources: Sequence[Source]) -> list[float]:
-        """For each source that the answer cites: the mean of its passage's evidence and that of what is quoted of it.
-
-        The passage alone may answer by a sentence that is not shown, the sentence alone lacks what stands around it:
-        on the development half both together refuse better than either.
-        """
-        cited = [source for source in sources if f"[[{source.n}]]" in answer]
-        whole = await self.evidence(question, [source.passage.indexed_text for source in cited])
-        shown = [unit for source in cited for unit in units_of(source) if unit.text in answer]
-        best: dict[int, float] = {}
-        for unit, score in zip(shown, await self.evidence(question, list(map(in_context, shown))), strict=True):
-            best[unit.source.n] = max(score, best.get(unit.source.n, 0.0))
-        return [(score + best.get(source.n, 0.0)) / 2 for source, score in zip(cited, whole, strict=True)]
 
     async def choose(self, question: str, sources: Sequence[Source]) -> list[Unit]:
         """The best unit of each of the best passages, at most `quotes`, in the sources' order.

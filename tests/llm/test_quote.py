@@ -47,24 +47,18 @@ async def test_a_passage_far_behind_the_best_one_is_not_quoted() -> None:
     assert "[[1]]" not in await written(Quote(scorer, far), "How long must a firm keep the record?")
 
 
-async def test_its_answers_gate_reads_what_is_quoted_and_not_what_stands_beside_it() -> None:
+async def test_its_answers_gate_reads_the_quoted_passage_and_not_what_stands_beside_it() -> None:
     scorer = FixedReranker(lambda _, text: 0.9 if "five years" in text else 0.1)
-    quote, question = Quote(scorer, Thresholds(answers=0.5)), "How long must the record be kept?"
-    right, beside = f"“{RULES[1].passage.text}” [[4]]", "“A firm must reconcile each day.” [[1]]"
-    assert (await quote.judge_answers(question, right, RULES, Usage())).result == "pass"
-    assert (await quote.judge_answers(question, beside, RULES, Usage())).result == "fail"
-    assert (await quote.judge_answers(question, "no citation", RULES, Usage())).result == "fail"
-
-
-async def test_a_passage_that_answers_by_a_sentence_that_is_not_shown_is_not_taken_for_an_answer() -> None:
-    shown, hidden = (
-        "A firm must reconcile each day, and on the last one of the month.",
-        "It keeps records for five years.",
-    )
-    source = Source(1, passage(1, f"{shown}\n{hidden}"), 0.9)
-    quote = Quote(FixedReranker(lambda _, text: 0.9 if "five years" in text else 0.1), Thresholds(answers=0.6))
-    judged = await quote.judge_answers("How long must records be kept?", f"“{shown}” [[1]]", [source], Usage())
-    assert judged.result == "fail"
+    quote = Quote(scorer, Thresholds(answers=0.5))
+    assert (
+        await quote.judge_answers("How long must the record be kept?", "“…” [[4]]", RULES, Usage())
+    ).result == "pass"
+    assert (
+        await quote.judge_answers("How long must the record be kept?", "“…” [[1]]", RULES, Usage())
+    ).result == "fail"
+    assert (
+        await quote.judge_answers("How long must the record be kept?", "no citation", RULES, Usage())
+    ).result == "fail"
 
 
 @pytest.mark.parametrize("question", ["hello", "y", "?a", "and of the"])
