@@ -7,9 +7,8 @@ from evals.house import House
 from evals.seed import Question, answerable, unanswerable
 from service.llm.quote import Thresholds
 
-FALSE_ANSWERS = 0.0
-"""Share of the unanswerable questions that may be answered. None: of 35 questions, one in twenty is one or two, and a
-share of other questions that is surely below one in ten takes none of 35 (rule of three)."""
+FALSE_ANSWERS = 0.05
+"""Share of the unanswerable questions that may be answered."""
 FALSE_REFUSALS = 0.05
 """Share of the answerable questions that may be refused outright; the others between are `partial`."""
 
