@@ -84,7 +84,7 @@ BAD = [
 ]
 
 
-@pytest.mark.parametrize(("name", "value"), BAD)
+@pytest.mark.parametrize(("name", "value"), BAD, ids=[name for name, _ in BAD])
 def test_a_bad_setting_is_named_and_its_value_is_not_repeated(
     monkeypatch: pytest.MonkeyPatch, name: str, value: str
 ) -> None:

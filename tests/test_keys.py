@@ -31,8 +31,8 @@ def test_one_client_may_have_two_keys_while_one_replaces_the_other() -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        make_key(),
-        f"alice:{make_key()}",
+        pytest.param(make_key(), id="a key"),
+        pytest.param(f"alice:{make_key()}", id="a key in place of its digest"),
         f"alice={DIGEST}",
         f"alice:{DIGEST[:-1]}",
         f"alice:{DIGEST.upper()}",

@@ -299,7 +299,9 @@ async def test_a_key_that_is_taken_away_ends_its_sign_ins_and_a_restart_does_not
         assert (await served.client.get("/threads", headers=cookie)).status_code == 401
 
 
-@pytest.mark.parametrize("key", ["", make_key(), "x" * 201, "\x00", KEYS[0].digest])
+@pytest.mark.parametrize(
+    "key", ["", make_key(), "x" * 201, "\x00", KEYS[0].digest], ids=["none", "unknown", "long", "control", "digest"]
+)
 async def test_a_wrong_key_signs_nobody_in(tmp_path: Path, key: str) -> None:
     async with guarded(tmp_path) as served:
         answer = await sign_in(served, key)
