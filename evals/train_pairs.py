@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from evals.near_miss import NEAR_MISS
+from evals.near_miss import NEAR_MISS, load_near_miss
 from evals.seed import Expected
 from evals.train_bm25 import Bm25
 from evals.train_groups import PAIRS, Group
@@ -24,11 +24,10 @@ MAX_TOKENS = 256
 
 def groups_of(path: Path, count_tokens: Any, max_tokens: int) -> list[Group]:
     """Of each pair two groups: question against twin, and passage against its neighbours."""
-    rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
     passages = sample_passages(count_tokens, max_tokens)
     bm25 = Bm25([passage.indexed_text for passage in passages])
     groups = []
-    for row in rows:
+    for row in load_near_miss(path):
         if row["split"] == "train":
             place = row["expected"]
             expected = Expected(place["address"], place["section"], place["text"])

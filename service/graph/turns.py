@@ -6,6 +6,7 @@ is what the reader was told, and what an auditor reads: the thread is made to ag
 
 import asyncio
 import logging
+from collections.abc import Sequence
 
 from service.graph.events import Done, Failed, Terminal
 from service.graph.history import History
@@ -30,26 +31,30 @@ class Turns:
     async def state(self, ref: ThreadRef) -> State:
         """The thread without a last turn that was not given."""
         state = await self._history.state(ref)
-        turns = state["turns"]
-        if turns and not await self._given(turns[-1]["run_id"], ref.client):
-            return {**state, "turns": turns[:-1]}
+        if await self._not_given(ref, state["turns"]):
+            return {**state, "turns": state["turns"][:-1]}
         return state
 
     async def agree(self, ref: ThreadRef) -> None:
         """Take such a turn back, before the next one is built on it. The caller has the thread's lock."""
-        turns = (await self._history.state(ref))["turns"]
-        if turns and not await self._given(turns[-1]["run_id"], ref.client):
-            logger.warning("turn taken back, its record has no answer run_id=%s", turns[-1]["run_id"])
-            await self._history.withdraw(ref, turns[-1]["run_id"])
+        if run_id := await self._not_given(ref, (await self._history.state(ref))["turns"]):
+            logger.warning("turn taken back, its record has no answer run_id=%s", run_id)
+            await self._history.withdraw(ref, run_id)
 
-    async def _given(self, run_id: str, client: str) -> bool:
-        """A run without a record is still under way, or of before the log began."""
+    async def _not_given(self, ref: ThreadRef, turns: Sequence[Turn]) -> str:
+        """The run of the last turn where its record holds no answer, else "".
+
+        A run without a record is still under way, or of before the log began.
+        """
+        if not turns:
+            return ""
+        run_id = turns[-1]["run_id"]
         try:
-            found = await self._audit.run(run_id, client)
+            found = await self._audit.run(run_id, ref.client)
         except Exception:
             logger.exception("record not read run_id=%s", run_id)
-            return True
-        return found is None or found.run.body["ending"]["code"] == ""
+            return ""
+        return run_id if found is not None and found.run.body["ending"]["code"] else ""
 
     async def ended_early(self, run: Run, failed: Failed) -> Terminal:
         """What is stored decides: where the run's turn stands, the stop or the fault came too late to matter."""

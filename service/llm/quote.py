@@ -9,7 +9,7 @@ closest passages are quoted, and the verdict says that they may not answer (`par
 """
 
 from collections.abc import AsyncGenerator, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from service.citations.grounding import missing_quotations
 from service.llm import lexical
@@ -40,27 +40,25 @@ DEFAULT_THRESHOLDS = Thresholds()
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """A piece of a source that can be quoted by itself, with its evidence for the question.
+    """A piece of a source that can be quoted by itself.
 
     `head` is what heads the table of which it is a row, else "".
     """
 
     source: Source
-    start: int
     text: str
-    evidence: float
     head: str = ""
 
 
 def units_of(source: Source) -> Iterator[Unit]:
-    """Yield what can be quoted of a source, still without evidence.
+    """Yield what can be quoted of a source.
 
     The cells of a row are joined by spaces: on a line of its own, one that opens with "-" or ">" would be Markdown.
     """
     text = source.passage.text
     for piece in pieces(source.passage):
         said, head = text[piece.start : piece.end], text[slice(*piece.head)] if piece.head else ""
-        yield Unit(source, piece.start, said.replace("\n", " ") if piece.in_row else said, 0.0, head.replace("\n", " "))
+        yield Unit(source, said.replace("\n", " ") if piece.in_row else said, head.replace("\n", " "))
 
 
 def unquotable(question: str, unit: Unit) -> bool:
@@ -71,12 +69,6 @@ def in_context(unit: Unit) -> str:
     """What is judged: the unit as a reader has it, below the headings of its page and of its table."""
     above = f"{unit.source.passage.context}\n{unit.head}" if unit.head else unit.source.passage.context
     return f"{above}\n{unit.text}"
-
-
-def names_held(question: str, unit: Unit) -> int:
-    """How many of the question's names, figures and identifiers the unit holds, with what stands above it."""
-    wanted = lexical.names(question) | lexical.proper_names(question)
-    return len(wanted & set(lexical.words(in_context(unit))))
 
 
 class Quote:
@@ -179,12 +171,15 @@ class Quote:
         """
         best = await self.best_passages(question, sources)
         units = [unit for source in best for unit in units_of(source) if not unquotable(question, unit)]
-        scores = await self.evidence(question, list(map(in_context, units)))
-        found: dict[int, Unit] = {}
-        for unit in (replace(unit, evidence=score) for unit, score in zip(units, scores, strict=True)):
+        texts = list(map(in_context, units))
+        named = lexical.names(question) | lexical.proper_names(question)
+        held = [len(named & set(lexical.words(text))) for text in texts]
+        found: dict[int, tuple[tuple[int, float], Unit]] = {}
+        for unit, worth in zip(units, zip(held, await self.evidence(question, texts), strict=True), strict=True):
             n = unit.source.n
-            found[n] = max(found.get(n, unit), unit, key=lambda one: (names_held(question, one), one.evidence))
-        return [found[source.n] for source in sources if source.n in found]
+            if n not in found or worth > found[n][0]:
+                found[n] = worth, unit
+        return [found[source.n][1] for source in sources if source.n in found]
 
     async def best_passages(self, question: str, sources: Sequence[Source]) -> list[Source]:
         scores = await self.evidence(question, [source.passage.indexed_text for source in sources])
