@@ -27,7 +27,7 @@ class KnowledgeBase(Protocol):
         ...
 
     async def documents(self, source: str) -> dict[str, str]:
-        """Return the snapshot sha256 of each document of `source`, keyed by address."""
+        """Return the snapshot sha256 of each document of `source`, keyed by address; "" for one to be written anew."""
         ...
 
     async def replace(self, source: str, address: str, passages: Sequence[Passage]) -> None:

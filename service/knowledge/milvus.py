@@ -195,12 +195,13 @@ class MilvusKnowledge:
         return passage_of(page[0]) if page else None
 
     async def documents(self, source: str) -> dict[str, str]:
-        """As the port says; "" stands for a document whose last replacement was cut off."""
+        """As the port says; "" stands for a document that the next ingest has to write anew (`whole_version`)."""
         if not is_storable(source):
             return {}
         await self._flush_if_needed()
         rows = defaultdict(list)
-        async for row in self._rows(f"source == {literal(source)}", ["passage_id", "address", "sha256", "parts"]):
+        fields = ["passage_id", "address", "sha256", "parts", "details"]
+        async for row in self._rows(f"source == {literal(source)}", fields):
             rows[row["address"]].append(row)
         return {address: whole_version(parts) for address, parts in rows.items()}
 

@@ -34,6 +34,10 @@ TEXT_FIELDS: dict[str, int] = {
 STORED_FIELDS = [*TEXT_FIELDS, "page", "details"]
 """What a search brings back: everything but the vectors and the terms."""
 
+CUT = 2
+"""How pages are cut and terms are made. Raised whenever the same page gives other rows: a document that an earlier
+version of Gatehouse cut then counts as changed, and the next ingest writes it anew."""
+
 MAX_REQUEST_BYTES = 16 * 1024 * 1024  # a quarter of what a server takes: the count below leaves out the encoding
 NO_PAGE = -1
 
@@ -56,6 +60,7 @@ def row_of(passage: Passage, *, parts: int, with_terms: bool) -> dict[str, objec
         "context": passage.context,
         "spans": [[span.block, span.start, span.end] for span in passage.spans],
         "rows": [[row.start, row.end, row.table, row.heading] for row in passage.rows],
+        "cut": CUT,
     }
     texts = {name: getattr(passage, name) for name in TEXT_FIELDS if name != "document"}
     texts["document"] = document_key(passage.source, passage.address)
@@ -118,11 +123,13 @@ def whole_version(rows: Sequence[Mapping[str, Any]]) -> str:
     """Return the snapshot sha256 that a document's rows share, or "" when they are not one complete version.
 
     Milvus has no transactions: a replacement that was cut off leaves a mixture or a piece, which this makes visible,
-    so that the next ingest sees the document as changed.
+    so that the next ingest sees the document as changed. So is one that was cut as no page is cut today (`CUT`).
     """
-    versions = {(row["sha256"], row["parts"]) for row in rows}
-    sha256, parts = min(versions)
-    return sha256 if len(versions) == 1 and parts == len(rows) else ""
+    versions = {(row["sha256"], row["parts"], row["details"].get("cut")) for row in rows}
+    if len(versions) != 1:
+        return ""
+    ((sha256, parts, cut),) = versions
+    return sha256 if parts == len(rows) and cut == CUT else ""
 
 
 # Filters

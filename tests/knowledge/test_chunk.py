@@ -1,12 +1,16 @@
+import hashlib
 import re
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from evals.train_samples import sample_passages
 from service.knowledge.chunk import MERGE_TOKENS, chunk_page, context_line
+from service.knowledge.milvus_rows import CUT
 from service.knowledge.readers.html import read_html
 from service.knowledge.tables import table_heads
+from service.knowledge.terms import terms_of
 from service.model import Block, Page, Passage
 
 
@@ -267,3 +271,13 @@ def test_every_passage_is_verbatim_within_the_budget_and_nothing_is_lost_or_doub
         if block.content and block.text not in block.headings:
             assert {(number, index) for index, character in enumerate(block.text) if character.isalnum()} <= seen
     assert len({passage.passage_id for passage in passages}) == len(passages)
+
+
+def test_pages_are_cut_as_the_number_in_each_row_says() -> None:
+    """A store that was filled earlier keeps its passages until their number says that they are cut otherwise now."""
+    rows = [
+        (of.passage_id, of.indexed_text, of.spans, of.rows, terms_of(of.indexed_text))
+        for of in sample_passages(words, 256)
+    ]
+    digest = hashlib.sha256(repr(rows).encode()).hexdigest()[:16]
+    assert (CUT, digest) == (2, "2f08400e787af805"), "raise CUT, unless only the sample changed, and write the new pair"

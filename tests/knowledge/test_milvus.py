@@ -22,7 +22,7 @@ from service.errors import EmbeddingMismatch, KnowledgeBaseError, StoreLocked
 from service.knowledge import milvus, milvus_rows
 from service.knowledge.lite_store import LiteStore
 from service.knowledge.milvus import MilvusKnowledge
-from service.knowledge.milvus_rows import literal, passage_of, row_of, scope_filter, whole_version
+from service.knowledge.milvus_rows import CUT, literal, passage_of, row_of, scope_filter, whole_version
 from service.knowledge.milvus_schema import Capability, has_bm25
 from service.knowledge.terms import stem, terms_of
 from service.model import Scope
@@ -371,6 +371,18 @@ async def test_a_replacement_that_was_cut_off_shows_as_a_changed_document(
 
 
 @pytest.mark.slow
+async def test_a_document_that_was_cut_by_an_earlier_version_shows_as_a_changed_one(
+    knowledge: MilvusKnowledge, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(milvus_rows, "CUT", CUT - 1)
+        await knowledge.replace("rulebook", "/rules/1.html", [passage("one"), passage("two")])
+    assert await knowledge.documents("rulebook") == {"/rules/1.html": ""}
+    await knowledge.replace("rulebook", "/rules/1.html", [passage("one"), passage("two")])
+    assert await knowledge.documents("rulebook") == {"/rules/1.html": "a" * 64}
+
+
+@pytest.mark.slow
 async def test_documents_replaced_at_once_are_all_stored(knowledge: MilvusKnowledge) -> None:
     replacing = [
         knowledge.replace("rulebook", f"/{n}", [passage(f"{n} {part}", address=f"/{n}") for part in range(3)])
@@ -436,16 +448,20 @@ def test_what_was_stored_before_the_rows_of_tables_were_is_read_without_them() -
 @pytest.mark.parametrize(
     ("rows", "expected"),
     [
-        ([("a", 2), ("a", 2)], "a"),
-        ([("a", 2)], ""),
-        ([("a", 1), ("a", 1)], ""),
-        ([("a", 1), ("b", 2)], ""),
+        ([("a", 2, CUT), ("a", 2, CUT)], "a"),
+        ([("a", 2, CUT)], ""),
+        ([("a", 1, CUT), ("a", 1, CUT)], ""),
+        ([("a", 1, CUT), ("b", 2, CUT)], ""),
+        ([("a", 2, CUT), ("a", 2, CUT - 1)], ""),
+        ([("a", 1, CUT - 1)], ""),
+        ([("a", 1, None)], ""),
     ],
 )
-def test_a_document_is_whole_when_all_parts_of_one_version_are_there(
-    rows: list[tuple[str, int]], expected: str
+def test_a_document_is_whole_when_all_parts_of_one_version_are_there_and_cut_as_today(
+    rows: list[tuple[str, int, int | None]], expected: str
 ) -> None:
-    assert whole_version([{"sha256": sha256, "parts": parts} for sha256, parts in rows]) == expected
+    stored = [{"sha256": sha256, "parts": parts, "details": {"cut": cut}} for sha256, parts, cut in rows]
+    assert whole_version(stored) == expected
 
 
 @given(st.text())

@@ -322,7 +322,11 @@ async def test_two_headers_of_encoding_are_two_layers(net: Net) -> None:
     assert "encoding" in await refusal(net)
 
 
-@pytest.mark.parametrize("body", [gzip.compress(PAGE.encode())[:-9], b"no gzip", gzip.compress(b"one") + b"more", b""])
+@pytest.mark.parametrize(
+    "body",
+    [gzip.compress(PAGE.encode())[:-9], b"no gzip", gzip.compress(b"one") + b"more", b""],
+    ids=["cut off", "no gzip", "more after it", "empty"],
+)
 async def test_a_broken_encoding_is_refused(net: Net, body: bytes) -> None:
     net.site.pages["https://a.test/"] = responds(body, content_encoding="gzip")
     assert "broken" in await refusal(net)
