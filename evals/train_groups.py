@@ -73,8 +73,14 @@ class Groups:
     """Draws the groups of each step, the same for the same seed and step."""
 
     def __init__(
-        self, rules: Sequence[Rule], examples: Sequence[Example], samples: Sequence[Group], lessons: LessonPairs
+        self,
+        rules: Sequence[Rule],
+        examples: Sequence[Example],
+        samples: Sequence[Group],
+        lessons: LessonPairs,
+        seed: int = SEED,
     ) -> None:
+        self._seed = seed
         self._rules = rules
         self._examples = examples
         self._samples = samples
@@ -84,7 +90,7 @@ class Groups:
         self._names = [name for name, count in counts.most_common(160) if not name.startswith(_NO_NAMES)]
 
     def of(self, step: int) -> list[Group]:
-        chance = random.Random(f"{SEED}.{step}")
+        chance = random.Random(f"{self._seed}.{step}")
         early = step < RULEBOOK_STEPS
         chosen = [drawn(self._examples, turn) for turn in turns_of(step, QUESTIONS, LATER_QUESTIONS)]
         groups = [self._ranked(example, step, chance) for example in chosen]

@@ -59,6 +59,9 @@ class Rule:
     place: str = ""
 
 
+BARE = 0.3
+"""Share of the rules whose page has one heading."""
+
 ASPECTS = ("deadline", "frequency", "fee", "threshold", "approval", "form", "retention")
 
 
@@ -91,7 +94,9 @@ def rule_text(rule: Rule, chance: random.Random) -> str:
         said.insert(0, chance.choice(COMPANY))
     title = chance.choice([f"{number.rpartition('.')[0]} {heading}", f"{module} rulebook", "Handbook of the regulator"])
     mark = chance.choice([" R", " G", "", "R."])
-    return f"{title} > {heading} > {number}\n{number}{mark} {' '.join(said)}"
+    # A page with one heading has a short path: nothing but that heading and, where the page gives it, the number.
+    path = [heading, number] if chance.random() < BARE else [title, heading, number]
+    return f"{' > '.join(path)}\n{number}{mark} {' '.join(said)}"
 
 
 COMPANY = [

@@ -120,6 +120,7 @@ def new_model(threads: int) -> tuple[nn.Module, Any]:
 
 
 def made_of(
+    seed: int,
     steps: int,
     embedder: Path,
     rules: Sequence[Rule],
@@ -128,7 +129,7 @@ def made_of(
     lessons: Sequence[Lesson],
 ) -> str:
     """Return the digest of a training: its base and embedder, its numbers, and all that its groups are drawn from."""
-    numbers = (SEED, RANK, SCALE, FIRST_LAYER, PEAK, WARMUP, SLOW, COOLDOWN, MAX_TOKENS, POINTWISE, POOL)
+    numbers = (seed, SEED, RANK, SCALE, FIRST_LAYER, PEAK, WARMUP, SLOW, COOLDOWN, MAX_TOKENS, POINTWISE, POOL)
     drawn_from = (list(rules), list(examples), list(samples), list(lessons))
     return digest_of("reranker", BASE_SHA256, sha256_of_file(embedder), steps, numbers, *drawn_from)
 
@@ -148,6 +149,7 @@ def main(
     cache: Annotated[Path, typer.Option(help="Folder for vectors and checkpoints.")] = Path("build/training"),
     steps: Annotated[int, typer.Option(min=1, help="Steps; the published adapter took the default.")] = STEPS,
     threads: Annotated[int, typer.Option(min=1, help="Threads of torch.")] = 1,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of what each step draws.")] = SEED,
 ) -> None:
     """Train the embedder, then the reranker on its candidates, then calibrate. What is done is not done again."""
     keep_the_published(out, steps)
@@ -161,11 +163,11 @@ def main(
     examples = examples_of(data.taken, data.rules, [data.found[q.question] for q in data.taken])
     model, tokenizer = new_model(threads)
     samples, lessons = sample_groups(), load_lessons()
-    groups = Groups(data.rules, examples, samples, LessonPairs(lessons))
+    groups = Groups(data.rules, examples, samples, LessonPairs(lessons), seed)
     descend(
         model,
         cache / "reranker.pt",
-        made_of=made_of(steps, embedder, data.rules, examples, samples, lessons),
+        made_of=made_of(seed, steps, embedder, data.rules, examples, samples, lessons),
         steps=steps,
         loss_at=lambda step: loss_of(model, tokenizer, groups.of(step)),
         rate_at=lambda step: rate_at(step, steps),

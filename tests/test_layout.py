@@ -26,7 +26,7 @@ def test_a_test_has_one_name_in_every_process() -> None:
     """Processes that share the tests out collect them by themselves: a name by chance, hash or clock stops them all."""
 
     def collected(hash_seed: str) -> list[str]:
-        command = [sys.executable, "-m", "pytest", "--collect-only", "-q", "-p", "no:cacheprovider", "-p", "no:xdist"]
+        command = [sys.executable, "-m", "pytest", "--collect-only", "-p", "no:cacheprovider", "-p", "no:xdist"]
         environ = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST", "COV"))}
         ran = subprocess.run(
             command,

@@ -2,6 +2,7 @@ import os
 import random
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,7 @@ from evals.obliqa import Rule
 from evals.train_embedder import Pair
 from evals.train_embedder import made_of as embedder_made_of
 from evals.train_groups import Example, Group
-from evals.train_invented import any_rule, near_misses, sample
+from evals.train_invented import any_rule, near_misses, rule_text, sample
 from evals.train_lessons import load_lessons
 from evals.train_loop import descend
 from evals.train_low_rank import Checkpoint, adapt, falling, save_adapter
@@ -158,7 +159,7 @@ def test_a_finished_training_is_not_repeated_and_another_one_is_done_whole(tmp_p
     assert steps_taken(tmp_path, "two") == [0, 1, 2]
 
 
-def test_a_training_is_told_apart_by_its_steps_its_embedder_and_its_data(tmp_path: Path) -> None:
+def test_a_training_is_told_apart_by_its_seed_its_steps_its_embedder_and_its_data(tmp_path: Path) -> None:
     one, two = tmp_path / "one", tmp_path / "two"
     one.write_bytes(b"1")
     two.write_bytes(b"2")
@@ -167,13 +168,14 @@ def test_a_training_is_told_apart_by_its_steps_its_embedder_and_its_data(tmp_pat
     lessons = load_lessons()[:1]
     group = Group((("Who pays?", "A master."),))
     digests = [
-        reranker_made_of(5, one, rules, examples, [group], lessons),
-        reranker_made_of(6, one, rules, examples, [group], lessons),
-        reranker_made_of(5, two, rules, examples, [group], lessons),
-        reranker_made_of(5, one, [], examples, [group], lessons),
-        reranker_made_of(5, one, rules, [], [group], lessons),
-        reranker_made_of(5, one, rules, examples, [], lessons),
-        reranker_made_of(5, one, rules, examples, [group], []),
+        reranker_made_of(1, 5, one, rules, examples, [group], lessons),
+        reranker_made_of(2, 5, one, rules, examples, [group], lessons),
+        reranker_made_of(1, 6, one, rules, examples, [group], lessons),
+        reranker_made_of(1, 5, two, rules, examples, [group], lessons),
+        reranker_made_of(1, 5, one, [], examples, [group], lessons),
+        reranker_made_of(1, 5, one, rules, [], [group], lessons),
+        reranker_made_of(1, 5, one, rules, examples, [], lessons),
+        reranker_made_of(1, 5, one, rules, examples, [group], []),
     ]
     assert len(set(digests)) == len(digests)
     pair = Pair("Who pays?", 0, (1,), frozenset({0}))
@@ -209,6 +211,16 @@ def test_a_near_miss_differs_from_its_rule() -> None:
     for _ in range(50):
         rule = any_rule(chance)
         assert all(other != rule for other in near_misses(rule, chance))
+
+
+def test_an_invented_rule_now_and_then_stands_under_a_single_heading() -> None:
+    """As on a page of one heading: with long paths only, an exact match on such a page was scored as a near miss."""
+    chance = random.Random(3)
+    paths = [rule_text(any_rule(chance), chance).partition("\n")[0].split(" > ") for _ in range(200)]
+    lengths = Counter(len(path) for path in paths)
+    assert set(lengths) == {2, 3}
+    assert 0.2 < lengths[2] / 200 < 0.4
+    assert all(heading and not heading.isupper() for heading, *_ in paths)
 
 
 def test_an_invented_sample_is_the_same_for_the_same_seed() -> None:
