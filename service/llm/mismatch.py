@@ -4,17 +4,8 @@ Each compares the question with a passage and its heading path, by words alone. 
 """
 
 import re
-from collections.abc import Iterable
 
-CONTRASTS: tuple[tuple[str, ...], ...] = (
-    ("retail client", "professional client", "eligible counterparty"),
-    ("category a", "category b"),
-    ("main market", "growth market"),
-    ("internal reconciliation", "external reconciliation"),
-    ("major incident", "significant incident", "minor incident"),
-    ("quarterly return", "annual return"),
-)
-"""Kinds of which a rule for one says nothing on another. A text that names several holds for each of them."""
+from service.llm.kinds import CONTRASTS, spaced
 
 _MONTH = "january|february|march|april|may|june|july|august|september|october|november|december"
 _DATE = rf"(?:\d{{1,2}} )?(?:(?:{_MONTH}) )?(?:19|20)\d\d"
@@ -30,8 +21,8 @@ _YEAR = re.compile(r"\b(?:19|20)\d\d\b")
 def mismatch(question: str, text: str) -> str:
     """Return why `text` (heading path included) cannot answer `question`, or "" where no rule says so."""
     asked, said = folded(question), folded(text)
-    for kinds in CONTRASTS:
-        wanted, named = named_of(kinds, asked), named_of(kinds, said)
+    for contrast in CONTRASTS:
+        wanted, named = contrast.named(question), contrast.named(text)
         if wanted and named and not wanted & named:
             return f"is about {', '.join(sorted(named))}, not {', '.join(sorted(wanted))}"
     if is_about_the_past(asked) and not _PAST_MARK.search(said):
@@ -40,11 +31,7 @@ def mismatch(question: str, text: str) -> str:
 
 
 def folded(text: str) -> str:
-    return " ".join(text.lower().replace("’", "'").split())
-
-
-def named_of(kinds: Iterable[str], text: str) -> set[str]:
-    return {kind for kind in kinds if re.search(rf"\b{re.escape(kind)}(?:s|'s|s')?\b", text)}
+    return spaced(text).lower().replace("’", "'")
 
 
 def is_about_the_past(asked: str) -> bool:

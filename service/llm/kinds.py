@@ -1,0 +1,71 @@
+"""Kinds of which a rule for one says nothing on another, and which of them a text names."""
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+# "retail and professional", "retail, professional or", "A/B", "from B to A". Bounded and without two ways to read the
+# same white space: a page from the web may hold any number of commas.
+_AND = r"(?: ?(?:,|/|&|and\b|or\b|nor\b|to\b)){1,3} ?(?:(?:the|an?) )?"
+
+
+def _run(one: str) -> str:
+    return rf"(?:{one})\b(?:{_AND}(?:{one})\b)*"
+
+
+@dataclass(frozen=True, slots=True)
+class Modified:
+    """Kinds that differ in the word before their noun: `kinds` maps that word to the noun ("retail" to "client")."""
+
+    kinds: dict[str, str]
+
+    def named(self, text: str) -> set[str]:
+        """The kinds whose noun follows, after no more than their siblings: "retail and professional clients"."""
+        one = "|".join(self.kinds)
+        heads = "|".join(map(_either_number, sorted(set(self.kinds.values()))))
+        runs = re.findall(rf"\b({_run(one)})[ -](?:{heads})\b", spaced(text).lower())
+        said = {word for run in runs for word in re.findall(one, run)}
+        return {f"{word} {noun}" for word, noun in self.kinds.items() if word in said}
+
+    def siblings(self, said: Iterable[str]) -> set[str]:
+        """The words for the other kinds, where `said` has the word for one of them."""
+        here = self.kinds.keys() & set(said)
+        return self.kinds.keys() - here if here else set()
+
+
+@dataclass(frozen=True, slots=True)
+class Lettered:
+    """Kinds that differ in the capital after their noun: "category A"."""
+
+    noun: str
+    letters: str
+
+    def named(self, text: str) -> set[str]:
+        """The kinds whose letter follows the noun, or a sibling behind it: "categories A and B".
+
+        In small letters too, all of one case; but an "a" by itself is the article ("which category a firm is in").
+        """
+        small = self.letters.lower()
+        either = f"{_run(f'[{self.letters}]')}|{_run(f'[{small}]')}"
+        runs = re.findall(rf"\b(?i:{_either_number(self.noun)})[ -]({either})", spaced(text))
+        said = {letter for run in runs if run != "a" for letter in re.findall(rf"\b[{self.letters}{small}]\b", run)}
+        return {f"{self.noun} {letter.upper()}" for letter in said}
+
+
+CONTRASTS: tuple[Modified | Lettered, ...] = (
+    Modified({"retail": "client", "professional": "client", "eligible": "counterparty"}),
+    Lettered("category", "AB"),
+    Modified({"main": "market", "growth": "market"}),
+    Modified({"internal": "reconciliation", "external": "reconciliation"}),
+    Modified({"major": "incident", "significant": "incident", "minor": "incident"}),
+    Modified({"quarterly": "return", "annual": "return"}),
+)
+"""A text that names several of a contrast holds for each of them."""
+
+
+def spaced(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _either_number(noun: str) -> str:
+    return f"{noun[:-1]}(?:y|ies)" if noun.endswith("y") else f"{noun}s?"
