@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from service.knowledge.sentences import sentences
 from service.knowledge.terms import stem
+from service.llm.kinds import CONTRASTS, Modified
 from service.model import Passage
 
 WORD = re.compile(r"[^\W_]+(?:[-’'.][^\W_]+)*")
@@ -21,10 +22,14 @@ whose why will with would you your need needs long much many often
 STOP_WORDS = frozenset(STOP_LIST.split())
 
 OPENINGS = re.compile(
-    r"^(?:and|but|or|so|also|then|what about|how about|what if|and if|does that|is that|do they|does it|is it|same|why|"
-    r"in that case|for those|for them|ok(?:ay)?)\b",
+    r"^(?:and|but|or|also|then|what about|how about|what if|and if|does that|is that|do they|does it|is it|same|"
+    r"in that case|for those|for them)\b",
     re.IGNORECASE,
 )
+WEAK_OPENING = re.compile(r"^(?:so|why|ok(?:ay)?)\b\W*", re.IGNORECASE)
+"""What opens a continuation, and as well a question that names its topic: "Why must a firm keep its records?"."""
+DEFINED = re.compile(r"^what(?:'s| is| are)( an?)? ([^?.!]+)\W*$|^what does( an?)? ([^?.!]+) mean\W*$", re.IGNORECASE)
+CARRIED = re.compile(r"(?P<own>.*\S) \((?P<topic>[^()]+)\)", re.DOTALL)
 POINTER_LIST = "it its they them their this that these those there such same one ones former latter he she"
 POINTERS = frozenset(POINTER_LIST.split())
 
@@ -101,12 +106,32 @@ def proper_names(question: str) -> set[str]:
 
 def is_follow_up(question: str) -> bool:
     """Whether a question leans on the turn before: it opens as a continuation, points back, or names nothing."""
-    if OPENINGS.search(question.strip()):
+    asked = question.strip()
+    opened = WEAK_OPENING.match(asked)
+    if opened:
+        rest = asked[opened.end() :]
+        return len(content_words(rest)) <= 3 or is_follow_up(rest)
+    if OPENINGS.search(asked):
         return True
-    said = words(question)
-    content = [word for word in said if word not in STOP_WORDS]
+    if asks_for_a_meaning(asked):
+        return False
+    said, content = words(asked), content_words(asked)
     points_back = any(word in POINTERS for word in said)
     return len(content) <= 2 or (points_back and len(content) <= 6 and not antecedent_before_pointer(said))
+
+
+def content_words(text: str) -> list[str]:
+    return [word for word in words(text) if word not in STOP_WORDS]
+
+
+def asks_for_a_meaning(question: str) -> bool:
+    """Whether it asks what something is that it names itself: two words of content, or one with "a", and no others."""
+    found = DEFINED.match(question.replace("’", "'"))
+    if not found:
+        return False
+    noun = words(found[2] or found[4])
+    least = 1 if found[1] or found[3] else 2
+    return len(noun) >= least and not any(word in STOP_WORDS or word in POINTERS for word in noun)
 
 
 def antecedent_before_pointer(said: Sequence[str]) -> bool:
@@ -116,12 +141,40 @@ def antecedent_before_pointer(said: Sequence[str]) -> bool:
 
 
 def carry_topic(previous: str, question: str) -> str:
-    """The question with the last turn's topic words behind it."""
+    """The question with the last turn's topic words behind it, in brackets; `own_words` takes them off again."""
     known = set(terms(question))
+    replaced = replaced_words(question)
     # A letter alone ("category B") says nothing without its noun, and would bring back what the follow-up replaces.
-    topic = [word for word in words(previous) if len(word) > 1 and word not in STOP_WORDS and stem(word) not in known]
+    topic = [word for word in content_words(previous) if len(word) > 1 and stem(word) not in known | replaced]
+    if not leans_on_figures(question):
+        topic = [word for word in topic if not names(word)]
     unique = list(dict.fromkeys(topic))[:TOPIC_WORDS]
     return f"{question.strip()} ({' '.join(unique)})" if unique else question
+
+
+def replaced_words(question: str) -> set[str]:
+    """Stems of the words for the other kinds, where the question has the word for one ("annual": "quarterly")."""
+    said = words(question)
+    return {stem(word) for kinds in CONTRASTS if isinstance(kinds, Modified) for word in kinds.siblings(said)}
+
+
+def leans_on_figures(question: str) -> bool:
+    """Whether the figures of the turn before are still meant: it names none, and points back or names nothing."""
+    points_back = any(word in POINTERS for word in words(question))
+    return not names(question) and (points_back or not content_words(question))
+
+
+def own_words(question: str) -> str:
+    """The question without what `carry_topic` put behind it, which is sought behind a follow-up only.
+
+    What only the turn before named may help to find a passage. It is no ground to reject one.
+    """
+    found = CARRIED.fullmatch(question)
+    if not found or not is_follow_up(found["own"]):
+        return question
+    topic = found["topic"].split(" ")
+    carried = len(topic) <= TOPIC_WORDS and topic == content_words(found["topic"])
+    return found["own"] if carried else question
 
 
 def enrich(question: str, tried: str, seen: Sequence[Passage]) -> str:

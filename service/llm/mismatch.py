@@ -6,6 +6,7 @@ Each compares the question with a passage and its heading path, by words alone. 
 import re
 
 from service.llm.kinds import CONTRASTS, spaced
+from service.llm.lexical import own_words
 
 _MONTH = "january|february|march|april|may|june|july|august|september|october|november|december"
 _DATE = rf"(?:\d{{1,2}} )?(?:(?:{_MONTH}) )?(?:19|20)\d\d"
@@ -19,10 +20,13 @@ _YEAR = re.compile(r"\b(?:19|20)\d\d\b")
 
 
 def mismatch(question: str, text: str) -> str:
-    """Return why `text` (heading path included) cannot answer `question`, or "" where no rule says so."""
-    asked, said = folded(question), folded(text)
+    """Return why `text` (heading path included) cannot answer `question`, or "" where no rule says so.
+
+    A kind counts where the person named it; the time as well where the turn before did.
+    """
+    own, asked, said = own_words(question), folded(question), folded(text)
     for contrast in CONTRASTS:
-        wanted, named = contrast.named(question), contrast.named(text)
+        wanted, named = contrast.named(own), contrast.named(text)
         if wanted and named and not wanted & named:
             return f"is about {', '.join(sorted(named))}, not {', '.join(sorted(wanted))}"
     if is_about_the_past(asked) and not _PAST_MARK.search(said):

@@ -105,7 +105,7 @@ class Quote:
 
     def verdict_on(self, question: str, text: str, score: float) -> Grade:
         """A figure, date or identifier that the question names and the passage does not makes it another rule."""
-        absent = lexical.names(question) - set(lexical.words(text))
+        absent = lexical.names(lexical.own_words(question)) - set(lexical.words(text))
         if absent:
             return Grade("fail", f"does not name {', '.join(sorted(absent))}")
         if lexical.is_brief(question) and not lexical.coverage(question, text):

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.llm.lexical import carry_topic, coverage, enrich, is_follow_up, names, terms, units
+from service.llm.lexical import carry_topic, coverage, enrich, is_follow_up, names, own_words, terms, units
 from tests.fakes import passage
 
 
@@ -89,3 +89,49 @@ def test_a_lead_in_stays_with_the_items_it_introduces() -> None:
 
 def test_terms_leave_out_words_that_carry_no_meaning() -> None:
     assert terms("What must the firms have done?") == ["firm"]
+
+
+def test_what_is_carried_is_no_word_of_the_person() -> None:
+    carried = carry_topic("When is the quarterly return due?", "And the one for 2031?")
+    assert carried.endswith(" (quarterly return due)")
+    assert own_words(carried) == "And the one for 2031?"
+
+
+@pytest.mark.parametrize(
+    "question", ["When must a firm file its prudential return (form pr-1)?", "And the other form (PR-1)", "And (why)?"]
+)
+def test_a_bracket_of_the_persons_own_is_their_words(question: str) -> None:
+    assert own_words(question) == question
+
+
+def test_a_kind_that_the_follow_up_replaces_is_not_carried() -> None:
+    assert carry_topic("When is the quarterly return due?", "And the annual one?") == "And the annual one? (return due)"
+
+
+def test_a_figure_is_carried_only_where_the_follow_up_points_back_and_names_none() -> None:
+    assert carry_topic("What is the fee for Form PR-1?", "How is it paid?") == "How is it paid? (fee form pr-1)"
+    assert carry_topic("What is the fee for Form PR-1?", "And why?") == "And why? (fee form pr-1)"
+    assert carry_topic("What is the fee for Form PR-1?", "And for Form CA?") == "And for Form CA? (fee)"
+    assert carry_topic("What is the fee for Form PR-1?", "Is it the same for PR-2?").endswith(" (fee form)")
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "What is client money?",
+        "What is a trust?",
+        "What does market abuse mean?",
+        "Why must records of calls be kept for five years?",
+        "So when must a category B firm file its annual return?",
+    ],
+)
+def test_a_question_that_opens_like_a_follow_up_and_names_its_topic_stands_alone(question: str) -> None:
+    assert not is_follow_up(question)
+
+
+@pytest.mark.parametrize(
+    "question",
+    ["What is the limit?", "What is due?", "What is that one?", "Why not?", "So how long?", "So what is required?"],
+)
+def test_a_question_that_opens_like_one_and_names_no_topic_of_its_own_is_a_follow_up(question: str) -> None:
+    assert is_follow_up(question)

@@ -1,12 +1,13 @@
 """Quote says only what its sources say, or nothing."""
 
 from collections.abc import Sequence
+from typing import cast
 
 import pytest
 
 from service.citations.quotes import check
 from service.llm.quote import Quote, Thresholds
-from service.model import ABSTAIN, Source
+from service.model import ABSTAIN, Source, Turn
 from service.usage import Usage
 from tests.fakes import FixedReranker, passage
 
@@ -128,3 +129,37 @@ async def test_no_model_call_is_counted() -> None:
     await quote.grade("q", [RULES[0].passage], usage)
     await quote.judge_answers("q", "a", RULES, usage)
     assert usage.model_calls == 0
+
+
+def turn(standalone: str) -> Turn:
+    return cast(Turn, {"standalone": standalone})
+
+
+@pytest.mark.parametrize(
+    ("before", "question", "rule"),
+    [
+        ("When is the quarterly return due?", "And the annual one?", "The annual return is due within 80 days."),
+        (
+            "When must a category A firm file its quarterly return on Form PR-1?",
+            "What is client money?",
+            "Client money is money that a firm holds for a client.",
+        ),
+        (
+            "How are calls of a retail client kept in 2031?",
+            "And what about the statements?",
+            "A professional client gets a statement.",
+        ),
+    ],
+)
+async def test_a_passage_need_not_hold_what_only_the_turn_before_named(before: str, question: str, rule: str) -> None:
+    quote = quoting(score=1.0)
+    standalone = await quote.condense([turn(before)], question, Usage())
+    [grade] = await quote.grade(standalone, [passage(3, rule)], Usage())
+    assert grade.result == "pass"
+
+
+async def test_a_passage_must_hold_what_the_follow_up_itself_names() -> None:
+    quote = quoting(score=1.0)
+    standalone = await quote.condense([turn("When is Form PR-1 due?")], "And Form PR-2?", Usage())
+    [grade] = await quote.grade(standalone, [passage(3, "Form PR-1 is due within 20 business days.")], Usage())
+    assert "pr-2" in grade.words
