@@ -24,8 +24,8 @@ def has_evidence(text: str, address: str, case: Case) -> bool:
 
 
 @lru_cache(maxsize=4096)
-def words_of(text: str) -> frozenset[str]:
-    return frozenset(lexical.words(text))
+def figures_of(text: str) -> frozenset[str]:
+    return frozenset(lexical.figures(text))
 
 
 def unsupported(answer: str, evidence: Sequence[str], question: str = "") -> bool:
@@ -39,7 +39,7 @@ def unsupported(answer: str, evidence: Sequence[str], question: str = "") -> boo
         return False
     if not evidence:
         return True
-    known: frozenset[str] = frozenset().union(*map(words_of, (question, *evidence)))
+    known: frozenset[str] = frozenset().union(*map(figures_of, (question, *evidence)))
     if lexical.names(answer) - known:
         return True
     quoted = [quote for quote in quotations(answer) if len(quote.split()) >= QUOTED_SENTENCE_WORDS]

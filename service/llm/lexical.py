@@ -34,6 +34,8 @@ POINTER_LIST = "it its they them their this that these those there such same one
 POINTERS = frozenset(POINTER_LIST.split())
 
 MARKER_LIKE = re.compile(r"\[\[\d+\]\]")
+JOINED_NUMBER = re.compile(r"(\d+(?:\.\d+)*)(?:-[^\W\d_]|(?:st|nd|rd|th)(?:-|$))")
+ENUMERATOR = re.compile(r"(?:^|(?<=[.?!;:]\s))[^\S\n]*\(?\d{1,2}[.):](?=\s)", re.MULTILINE)
 DATELINE = re.compile(
     r"(?:version [\w.]+ )?(?:this )?(?:page )?(?:was )?(?:first |last )?(?:updated|reviewed|published)\b[^.]{0,40}"
     r"(?:19|20)\d\d\.?$",
@@ -90,12 +92,23 @@ def unquotable(question: str, text: str) -> bool:
     return DATELINE.match(text) is not None and not set(words(question)) & DATING_WORDS
 
 
-def names(question: str) -> set[str]:
-    """The figures, dates and identifiers of a question ("2031", "out-2", "15,000"): what has a digit in it.
+def figures(text: str) -> set[str]:
+    """The figures, dates and identifiers of a text ("2031", "out-2", "15,000"): what has a digit in it.
 
-    A citation mark is none: "what does [[1]] say" asks about a source and not about the figure 1.
+    What is joined to a bare number is its unit, ordinal or genitive: "14-day", "1st" and "2031's" name 14, 1 and 2031.
+    An identifier and a date stand whole: "out-2", "4.2.3", "2031-07-01".
     """
-    return {word for word in words(MARKER_LIKE.sub(" ", question)) if any(character.isdigit() for character in word)}
+    said = (word.removesuffix("'s") for word in words(text) if any(character.isdigit() for character in word))
+    return {found[1] if (found := JOINED_NUMBER.match(word)) else word for word in said}
+
+
+def names(question: str) -> set[str]:
+    """The figures, dates and identifiers that a question names.
+
+    A citation mark is none, "what does [[1]] say" asks about a source and not about the figure 1; nor is the number of
+    an item, "1. How long ...? 2. Who ...?".
+    """
+    return figures(ENUMERATOR.sub(" ", MARKER_LIKE.sub(" ", question)))
 
 
 def proper_names(question: str) -> set[str]:

@@ -105,7 +105,7 @@ class Quote:
 
     def verdict_on(self, question: str, text: str, score: float) -> Grade:
         """A figure, date or identifier that the question names and the passage does not makes it another rule."""
-        absent = lexical.names(lexical.own_words(question)) - set(lexical.words(text))
+        absent = lexical.names(lexical.own_words(question)) - lexical.figures(text)
         if absent:
             return Grade("fail", f"does not name {', '.join(sorted(absent))}")
         if lexical.is_brief(question) and not lexical.coverage(question, text):
@@ -173,7 +173,7 @@ class Quote:
         units = [unit for source in best for unit in units_of(source) if not unquotable(question, unit)]
         texts = list(map(in_context, units))
         named = lexical.names(question) | lexical.proper_names(question)
-        held = [len(named & set(lexical.words(text))) for text in texts]
+        held = [len(named & (lexical.figures(text) | set(lexical.words(text)))) for text in texts]
         found: dict[int, tuple[tuple[int, float], Unit]] = {}
         for unit, worth in zip(units, zip(held, await self.evidence(question, texts), strict=True), strict=True):
             n = unit.source.n

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.llm.lexical import carry_topic, coverage, enrich, is_follow_up, names, own_words, terms, units
+from service.llm.lexical import carry_topic, coverage, enrich, figures, is_follow_up, names, own_words, terms, units
 from tests.fakes import passage
 
 
@@ -135,3 +135,38 @@ def test_a_question_that_opens_like_a_follow_up_and_names_its_topic_stands_alone
 )
 def test_a_question_that_opens_like_one_and_names_no_topic_of_its_own_is_a_follow_up(question: str) -> None:
     assert is_follow_up(question)
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("Is there a 14-day period to cancel?", {"14"}),
+        ("within a 25-business-day or 24-hour limit", {"25", "24"}),
+        ("a 10.5-hour day", {"10.5"}),
+        ("2031’s rules, Form OUT-2's fee", {"2031", "out-2"}),
+        ("from the 1st of July", {"1"}),
+        ("OUT-2, CM 4.2.3, PR-1, 2031-07-01 and 15a", {"out-2", "4.2.3", "pr-1", "2031-07-01", "15a"}),
+    ],
+)
+def test_a_figure_is_the_same_with_its_unit_joined_to_it(text: str, found: set[str]) -> None:
+    assert names(text) == found
+    assert figures(text) == found
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "1. How long are calls kept? 2. Who keeps them in 2031?",
+        "1) How long are calls kept?\n2) Who keeps them in 2031?",
+        "(1) How long are calls kept? (2) Who keeps them in 2031?\n (3) Why?",
+        "Tell me this.\n 1: How long are calls kept.\n 2: Who keeps them in 2031?",
+    ],
+)
+def test_the_number_of_an_item_is_no_figure_that_a_question_names(question: str) -> None:
+    assert names(question) == {"2031"}
+    assert "1" in figures(question)
+
+
+def test_a_number_that_ends_a_sentence_is_a_figure() -> None:
+    assert names("Is it done by day 10. And by whom?") == {"10"}
+    assert names("4.2.3 says what?") == {"4.2.3"}

@@ -163,3 +163,25 @@ async def test_a_passage_must_hold_what_the_follow_up_itself_names() -> None:
     standalone = await quote.condense([turn("When is Form PR-1 due?")], "And Form PR-2?", Usage())
     [grade] = await quote.grade(standalone, [passage(3, "Form PR-1 is due within 20 business days.")], Usage())
     assert "pr-2" in grade.words
+
+
+@pytest.mark.parametrize("question", ["Is there a 14-day period to cancel?", "Is there a period of 14 days to cancel?"])
+@pytest.mark.parametrize("rule", ["A client may cancel within 14 days.", "It tells the client of the 14-day period."])
+async def test_a_figure_is_found_however_its_unit_is_joined_to_it(question: str, rule: str) -> None:
+    [grade] = await quoting(score=1.0).grade(question, [passage(3, rule)], Usage())
+    assert grade.result == "pass"
+
+
+async def test_another_figure_with_the_same_unit_is_another_rule() -> None:
+    rule = passage(3, "It tells the client of the 30-day period to cancel.")
+    [grade] = await quoting(score=1.0).grade("Is there a 14-day period to cancel?", [rule], Usage())
+    assert grade.words == "does not name 14"
+
+
+async def test_the_unit_that_holds_the_figure_asked_for_is_quoted_with_its_unit_joined() -> None:
+    rule = (
+        "A client may cancel a distance contract within the 14-day period that follows its conclusion.\n"
+        "A client may cancel a pension contract within the 30-day period that follows its conclusion."
+    )
+    answer = await written(quoting(score=1.0), "What is cancelled within 30 days?", [Source(1, passage(1, rule), 0.9)])
+    assert "pension" in answer
