@@ -16,6 +16,11 @@ _PAST_RULE = re.compile(
 )
 _PAST_MARK = re.compile(rf"\b(?:former|formerly|previous|previously|existing)\b|\b(?:before|until) {_DATE}\b")
 _PAST_QUESTION = re.compile(r"\b(?:did|was|were|had)\b")
+_RULE_WORD = re.compile(
+    r"\b(?:rules?|limits?|periods?|thresholds?|deadlines?|minimum|maximum|rates?|sums?|fees?|(?:sur)?charges?|must"
+    r"|ha(?:ve|s|d) to|need(?:s|ed)?|due|dut(?:y|ies)|requir\w+|appl(?:y|ies|ied|icable)|allow(?:s|ed)?"
+    r"|permit(?:s|ted)?|oblig\w+|entitled|in force|firms? pay|how (?:long|often|soon|early))\b"
+)
 _YEAR = re.compile(r"\b(?:19|20)\d\d\b")
 
 
@@ -39,7 +44,11 @@ def folded(text: str) -> str:
 
 
 def is_about_the_past(asked: str) -> bool:
-    """Whether the question, folded, asks what a rule was: an earlier regime by name, or a past tense with a year."""
+    """Whether the question, folded, asks what a rule was.
+
+    It names an earlier regime, or it stands in a past tense with a year and a word of rules: "which firm was fined in
+    2031" asks for an event.
+    """
     if _PAST_RULE.search(asked):
         return True
-    return bool(_PAST_QUESTION.search(asked) and _YEAR.search(asked))
+    return all(said.search(asked) for said in (_PAST_QUESTION, _YEAR, _RULE_WORD))

@@ -35,3 +35,28 @@ def test_a_question_on_the_past_may_be_answered_by_a_rule_on_the_former_period()
 
 def test_a_date_that_has_not_passed_is_no_question_on_the_past() -> None:
     assert not mismatch("By when must the form for 2032 be filed?", "The form is filed within 20 business days.")
+
+
+FINED = "On 3 May 2031 the Authority fined Vellmark MC 2,000,000."
+
+
+@pytest.mark.parametrize(
+    "question", ["Which firm was fined in 2031?", "How much was Vellmark fined in 2031?", "Who were members in 2030?"]
+)
+def test_a_question_on_an_event_is_none_on_a_former_rule(question: str) -> None:
+    assert not mismatch(question, FINED)
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "What was the limit in May 2030?",
+        "How long did a firm keep its records in 2030?",
+        "Which firms were required to file it in 2030?",
+        "Did this apply to trusts in 2030?",
+        "When was the return due in 2030?",
+        "What did a category A firm pay for a connection in 2030?",
+    ],
+)
+def test_a_past_tense_with_a_year_and_a_word_of_rules_asks_for_a_former_rule(question: str) -> None:
+    assert mismatch(question, "The limit is MC 400. A firm waits until it can pay.")
