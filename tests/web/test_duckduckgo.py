@@ -349,6 +349,21 @@ async def test_pages_that_cannot_be_read_are_unavailable_and_those_that_can_are_
     assert (await world.ask(QUESTION)).status == "ok"
 
 
+@pytest.mark.parametrize("label", ["idna", "punycode", "base64", "undefined", "utf_7"])
+async def test_a_page_with_a_label_that_no_browser_knows_costs_nothing(searching: Build, label: str) -> None:
+    world = searching()
+    toll = "<title>T</title><p>The toll for barges is \u00a3nine"
+    world.net.site.pages |= {
+        "https://a.test/header": responds(f"{toll} at dusk.", f"text/html; charset={label}"),
+        "https://a.test/meta": responds(f"<meta charset={label}>{toll} at dawn.", "text/html"),
+        "https://a.test/ok": page("The toll for barges is nine crowns."),
+    }
+    world.engine.script = [names(*world.net.site.pages)]
+    findings = await world.ask(QUESTION)
+    assert findings.status == "ok"
+    assert {strip.passage.address for strip in findings.strips} == set(world.net.site.pages)
+
+
 async def test_a_page_that_is_late_is_left_out_at_the_budget(searching: Build) -> None:
     world = searching(WebLimits(budget_s=1.0))
     world.engine.script = [names("https://a.test/late", "https://a.test/ok")]
