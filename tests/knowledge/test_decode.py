@@ -1,5 +1,6 @@
 """Which label decides how bytes are read: the Encoding Standard's, and no other that Python would take."""
 
+import time
 from encodings.aliases import aliases
 
 import pytest
@@ -46,3 +47,18 @@ def test_every_label_of_the_standard_has_a_codec_that_reads_any_bytes() -> None:
 )
 def test_a_label_of_the_standard_is_read_as_a_browser_reads_it(label: str, data: bytes, text: str) -> None:
     assert decode(data, f'text/html; charset="{label}"') == text
+
+
+@pytest.mark.parametrize("space", [" " * 50_000, "\t\n" * 25_000])
+def test_a_header_of_white_space_takes_no_time(space: str) -> None:
+    began = time.process_time()
+    for header in (f"text/html; charset={space};", f"text/html; charset{space};", f'text/html; charset="{space};'):
+        assert decode("<p>é".encode(), header) == "<p>é"
+    assert time.process_time() - began < 2
+
+
+@pytest.mark.parametrize(
+    "header", ['charset = "koi8-r"', "charset= ' koi8-r'", "CHARSET=koi8-r;x", "charset\t=\tkoi8-r"]
+)
+def test_a_label_may_stand_in_quotes_and_white_space(header: str) -> None:
+    assert decode(b"\xf0", f"text/html; {header}") == "П"

@@ -10,7 +10,8 @@ from service.errors import IngestError
 from service.knowledge.readers.charsets import CODECS
 
 _BOMS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
-_CHARSET = re.compile(r"charset\s*=\s*[\"']?\s*([\w:.+-]+)", re.IGNORECASE)
+# White space is read in one way only: a header of nothing else must not take quadratic time.
+_CHARSET = re.compile(r"charset\s*=\s*(?:[\"']\s*)?([\w:.+-]+)", re.IGNORECASE)
 _META = re.compile(rb"<meta[^>]{0,400}?charset\s*=\s*[\"']?\s*([\w:.+-]+)", re.IGNORECASE)
 _XML = re.compile(rb"<\?xml[^>]{0,200}?encoding\s*=\s*[\"']([\w:.+-]+)", re.IGNORECASE)
 _JUNK = re.compile("[\x00-\x08\x0b\x0e-\x1f\ufffd]")
