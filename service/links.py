@@ -1,4 +1,4 @@
-"""Where a citation's link leads. Stored addresses are relative to their source's base; this is where they meet it."""
+"""Where a citation's link leads. Addresses are stored relative to their source's base, or whole; here they meet it."""
 
 from collections.abc import Callable
 

@@ -2,9 +2,9 @@
 
 import re
 from urllib.parse import quote as percent_encode
-from urllib.parse import unquote
 
 from service.citations.text_fragment import link
+from service.knowledge.addresses import whole_address
 from service.model import Passage
 
 _ADDRESS = re.compile(r"(https?)://([^/?#]*)([^#]*)(#.*)?", re.IGNORECASE | re.DOTALL)
@@ -52,9 +52,9 @@ def _encode(part: str) -> str:
 def source_link(passage: Passage, *, site_base: str, directive: str, public_base: str = "", quote: str = "") -> str:
     """Return the link that opens `passage`, scrolled to what `directive` names where the page can do that.
 
-    An official page opens below `site_base`, a web page at its own address. A reference note, a page without an address
-    and an address that is not safe open as our stored snapshot, `/sources/{passage_id}` below `public_base`,
-    scrolled to `quote`, which is marked.
+    An official page opens below `site_base`, or at its own address where that is stored whole; a web page at its own
+    address. A reference note, a page without an address and an address that is not safe open as our stored snapshot,
+    `/sources/{passage_id}` below `public_base`, scrolled to `quote`, which is marked.
     """
     url = _page_url(passage, site_base)
     if url is None:
@@ -65,13 +65,10 @@ def source_link(passage: Passage, *, site_base: str, directive: str, public_base
 def _page_url(passage: Passage, site_base: str) -> str | None:
     if passage.kind == "web":
         return safe_url(passage.address)
-    if passage.kind != "official" or not passage.address or not site_base:
+    if passage.kind != "official":
         return None
-    path = re.split(r"[?#]", passage.address, maxsplit=1)[0]
-    # A browser resolves these: the link would leave the site's base.
-    if any(segment in (".", "..") for segment in re.split(r"[/\\]", unquote(path))):
-        return None
-    return safe_url(site_base.rstrip("/") + "/" + passage.address.lstrip("/"))
+    url = whole_address(passage.address, site_base)
+    return safe_url(url) if url else None
 
 
 def _snapshot_link(passage: Passage, public_base: str, quote: str) -> str:

@@ -11,6 +11,7 @@ from urllib.parse import quote, urlsplit
 import httpx
 
 from service.errors import IngestError
+from service.knowledge.addresses import relative_address
 from service.knowledge.readers import SUFFIXES, read_page
 from service.model import Page
 
@@ -125,13 +126,6 @@ def _web_document(url: str, base_url: str, transport: httpx.AsyncBaseTransport |
     if "@" in authority:
         return url, "an address with a user name or password in it is not fetched"
     return WebDocument(url.partition("#")[0], relative_address(url, base_url), transport)
-
-
-def relative_address(url: str, base_url: str) -> str:
-    """Return `url` relative to `base_url` when it lies below it, else as it is; the fragment is dropped."""
-    url = url.partition("#")[0]
-    base = f"{base_url.rstrip('/')}/" if base_url else ""
-    return (url[len(base) :] or "./") if base and url.startswith(base) else url
 
 
 def _file(path: Path, address: str) -> FileDocument | tuple[str, str]:

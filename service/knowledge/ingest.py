@@ -10,6 +10,7 @@ from typing import Literal
 import httpx
 
 from service.errors import GatehouseError, IngestError
+from service.knowledge.addresses import whole_address
 from service.knowledge.chunk import CountTokens, chunk_page
 from service.knowledge.documents import Document, Unread, find_documents
 from service.knowledge.snapshots import Snapshots
@@ -90,15 +91,17 @@ class Ingestor:
         """Ingest files, folders and http(s) addresses as documents of `source`.
 
         A document that cannot be read is in the report's `failed` and keeps its old version. `prune` removes the
-        source's documents that were not named this time. `dry_run` reports and writes nothing. Raises `IngestError`
-        for a source that cannot be (see `SourceRegistry`) and for `prune` when nothing could be read,
-        `KnowledgeBaseError` when the index does not answer at all.
+        source's documents that were not named this time; a page that an earlier base gave another address always loses
+        that one. `dry_run` reports and writes nothing. Raises `IngestError` for a source that cannot be (see
+        `SourceRegistry`) and for `prune` when nothing could be read, `KnowledgeBaseError` when the index does not
+        answer at all.
         """
-        base = await asyncio.to_thread(self.registry.check, source, kind, base_url)
-        base = base or await asyncio.to_thread(self.registry.base_url, source)
+        given = await asyncio.to_thread(self.registry.check, source, kind, base_url)
+        before = await asyncio.to_thread(self.registry.base_url, source)
+        base = given or before
         named = await asyncio.to_thread(lambda: list(find_documents(paths_or_urls, base, self._transport)))
         found = [item for item in named if not isinstance(item, Unread)]
-        run = _Run(self, source, kind, base, dry_run, await self.knowledge.documents(source))
+        run = _Run(self, source, kind, base, before, dry_run, await self.knowledge.documents(source))
         run.report.unread = sorted(item.suffix for item in named if isinstance(item, Unread))
         for done, document in enumerate(found):
             name = document[0] if isinstance(document, tuple) else document.name
@@ -136,7 +139,14 @@ class _Run:
     """One call of `Ingestor.ingest`."""
 
     def __init__(
-        self, ingestor: Ingestor, source: str, kind: Kind, base_url: str, dry_run: bool, stored: dict[str, str]
+        self,
+        ingestor: Ingestor,
+        source: str,
+        kind: Kind,
+        base_url: str,
+        base_before: str,
+        dry_run: bool,
+        stored: dict[str, str],
     ) -> None:
         self.report = IngestReport()
         self._ingestor = ingestor
@@ -145,6 +155,9 @@ class _Run:
         self._base_url = base_url
         self._dry_run = dry_run
         self._stored = stored
+        self._by_page: dict[str | None, list[str]] = {}
+        for address in stored:
+            self._by_page.setdefault(whole_address(address, base_before), []).append(address)
         self._seen: dict[str, Document] = {}
         self._missing: list[str] = []
         self._registered = False
@@ -176,12 +189,14 @@ class _Run:
         is_stored = self._stored.get(address) == sha256
         if is_stored and await asyncio.to_thread(ingestor.snapshots.has, sha256):
             await self._register()
+            await self._remove_twins(address)
             self.report.unchanged.append(address)
             return
         passages = await asyncio.to_thread(ingestor.chunked, page, self._source, self._kind, address, sha256)
         if not passages:
             raise IngestError("it holds no text that could be cited")
         await self._write(page, address, passages, index=not is_stored)
+        await self._remove_twins(address)
         self._count(address, passages, is_stored)
 
     async def _write(self, page: Page, address: str, passages: list[Passage], *, index: bool) -> None:
@@ -192,6 +207,14 @@ class _Run:
         await asyncio.to_thread(self._ingestor.store, page, passages)
         if index:
             await self._ingestor.knowledge.replace(self._source, address, passages)
+
+    async def _remove_twins(self, address: str) -> None:
+        """Remove the same page under the address it had before the source's base was set or moved."""
+        page = whole_address(address, self._base_url)
+        for twin in self._by_page.get(page, ()) if page else ():
+            if twin not in self._seen and twin in self._stored:
+                await self._remove(twin)
+                del self._stored[twin]
 
     async def _register(self) -> None:
         """Record the source with its first readable document, before anything of it can be cited."""
@@ -215,9 +238,12 @@ class _Run:
             self.report.unpruned = f"Nothing was pruned: {', '.join(self._missing)} {are} missing."
             return
         for address in sorted(set(self._stored) - set(self._seen)):
-            if not self._dry_run:
-                await self._ingestor.knowledge.remove(self._source, address)
-            self.report.removed.append(address)
+            await self._remove(address)
+
+    async def _remove(self, address: str) -> None:
+        if not self._dry_run:
+            await self._ingestor.knowledge.remove(self._source, address)
+        self.report.removed.append(address)
 
 
 def _reason(error: Exception) -> str:

@@ -126,6 +126,11 @@ class DuckDuckGo:
                 return await asyncio.shield(work)
         except TimeoutError:
             raise SearchUnavailable("the search engine did not answer in time") from None
+        except SearchUnavailable:
+            raise
+        except Exception as fault:
+            logger.exception("reading the search engine's answer failed")
+            raise SearchUnavailable(f"its answer could not be read ({type(fault).__name__})") from fault
 
     def _thread_ended(self, work: asyncio.Future[list[str]]) -> None:
         """The slot is free when the thread is, not when its caller has given up on it."""
@@ -166,8 +171,6 @@ class DuckDuckGo:
         for result in results:
             if isinstance(result, CutPage):
                 pages.setdefault(result.address, result)
-            elif isinstance(result, Exception):
-                raise result
         return list(pages.values())
 
     async def _page(self, address: str, domains: Collection[str] | None) -> CutPage | None:
@@ -176,7 +179,9 @@ class DuckDuckGo:
             return await asyncio.to_thread(cut_page, fetched, self._snapshots)
         except (PageRefused, IngestError) as fault:
             logger.info("web page left out: address=%r reason=%s", address, fault)
-            return None
+        except Exception:  # a page is a stranger's: what it makes of our readers is no fault of the run
+            logger.exception("web page left out, a fault in Gatehouse: address=%r", address)
+        return None
 
     # The strips
 
@@ -201,4 +206,6 @@ class DuckDuckGo:
                 stored.add(page.address)
             except OSError as fault:
                 logger.warning("web page not stored: %s", fault.strerror)
+            except Exception:
+                logger.exception("web page not stored, a fault in Gatehouse: address=%r", page.address)
         return stored

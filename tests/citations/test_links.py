@@ -125,7 +125,19 @@ def test_without_a_directive_the_page_is_opened_at_its_top() -> None:
 
 def test_a_strange_address_is_encoded_and_stays_on_the_site() -> None:
     assert opened(but(address='a b"(é).html'), directive="") == f"{BASE}/a%20b%22%28%C3%A9%29.html"
-    assert urlsplit(opened(but(address="https://evil.test/x"))).netloc == "regulator.test"
+    assert urlsplit(opened(but(address="//evil.test/x"))).netloc == "regulator.test"
+    assert urlsplit(opened(but(address="x/https://evil.test/x"))).netloc == "regulator.test"
+
+
+@pytest.mark.parametrize("base", [BASE, "", "https://gate.test/site/"])
+def test_an_address_that_is_stored_whole_opens_itself_whatever_the_base(base: str) -> None:
+    away = but(address="https://news.test/q.html?x=1")
+    assert opened(away, site_base=base) == "https://news.test/q.html?x=1#:~:text=Keep%20records."
+    assert urlsplit(opened(but(address="https://user@news.test/q"), site_base=base)).path.startswith("/sources/")
+
+
+def test_the_page_at_the_base_itself_opens_there() -> None:
+    assert opened(but(address="./"), directive="") == f"{BASE}/"
 
 
 @pytest.mark.parametrize(

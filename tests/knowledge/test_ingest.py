@@ -7,7 +7,7 @@ import httpx
 import pytest
 
 from service.errors import IngestError
-from service.knowledge.documents import MAX_BYTES, relative_address
+from service.knowledge.documents import MAX_BYTES
 from service.knowledge.ingest import Ingestor, IngestReport
 from service.knowledge.snapshots import Snapshots
 from service.knowledge.sources import SourceRegistry
@@ -379,14 +379,39 @@ async def test_a_server_that_never_ends_is_given_up(bench: Bench, monkeypatch: p
     assert "no complete answer" in (await bench.ingest(BASE)).failed[0][1]
 
 
-@pytest.mark.parametrize(
-    ("url", "base", "address"),
-    [
-        ("https://a.test/x/y.html#f", "https://a.test/x", "y.html"),
-        ("https://a.test/x/", "https://a.test/x/", "./"),
-        ("https://a.test/xy.html", "https://a.test/x", "https://a.test/xy.html"),
-        ("https://a.test/x", "", "https://a.test/x"),
-    ],
-)
-def test_an_address_is_relative_only_below_its_base(url: str, base: str, address: str) -> None:
-    assert relative_address(url, base) == address
+async def test_a_page_ingested_before_its_base_was_set_stands_once_afterwards(bench: Bench) -> None:
+    urls = [f"{BASE}a.html", f"{BASE}b.html", "https://else.test/c.html"]
+    bench.answers = {url: answer("<p>x</p>") for url in urls}
+    assert (await bench.ingest(*urls)).added == urls
+    dry = await bench.ingest(urls[0], base_url=BASE, dry_run=True)
+    assert (dry.added, dry.removed, bench.stored()) == (["a.html"], [urls[0]], set(urls))
+    report = await bench.ingest(urls[0], urls[2], base_url=BASE)
+    assert (report.added, report.removed, report.unchanged) == (["a.html"], [urls[0]], [urls[2]])
+    assert bench.stored() == {"a.html", urls[1], urls[2]}
+    assert (await bench.ingest(*urls)).removed == [urls[1]]
+    assert bench.stored() == {"a.html", "b.html", urls[2]}
+
+
+async def test_a_wider_base_gives_a_page_one_new_address(bench: Bench) -> None:
+    bench.answers = {f"{BASE}a.html": answer("<p>x</p>")}
+    await bench.ingest(f"{BASE}a.html", base_url=BASE)
+    report = await bench.ingest(f"{BASE}a.html", base_url="https://rules.test/")
+    assert (report.added, report.removed, bench.stored()) == (["book/a.html"], ["a.html"], {"book/a.html"})
+
+
+@pytest.mark.parametrize("order", [1, -1])
+async def test_an_address_that_a_wider_base_gives_to_another_page_is_that_page_s(bench: Bench, order: int) -> None:
+    urls = [f"{BASE}a.html", "https://rules.test/a.html"][::order]
+    bench.answers = {url: answer("<p>x</p>") for url in urls}
+    await bench.ingest(f"{BASE}a.html", base_url=BASE)
+    await bench.ingest(*urls, base_url="https://rules.test/")
+    assert bench.stored() == {"book/a.html", "a.html"}
+    assert (await bench.ingest(*urls)).removed == []
+
+
+async def test_the_old_address_stays_where_the_page_cannot_be_read_again(bench: Bench) -> None:
+    bench.answers = {f"{BASE}a.html": answer("<p>x</p>")}
+    await bench.ingest(f"{BASE}a.html")
+    bench.answers = {}
+    assert len((await bench.ingest(f"{BASE}a.html", base_url=BASE)).failed) == 1
+    assert bench.stored() == {f"{BASE}a.html"}

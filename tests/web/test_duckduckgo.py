@@ -10,9 +10,11 @@ from pathlib import Path
 import pytest
 
 from service.knowledge.snapshots import Snapshot, Snapshots
+from service.web import duckduckgo
 from service.web.duckduckgo import WebLimits
 from service.web.engine import DuckDuckGoEngine
-from service.web.fetch import FetchLimits
+from service.web.fetch import Fetched, FetchLimits
+from service.web.strips import CutPage
 from tests.fakes import FixedReranker
 from tests.web.peer import (
     CHALLENGE,
@@ -347,6 +349,61 @@ async def test_pages_that_cannot_be_read_are_unavailable_and_those_that_can_are_
     world.net.site.pages["https://a.test/ok"] = page("The toll for barges is nine crowns.")
     world.engine.script = [names(*bad, "https://a.test/ok")]
     assert (await world.ask(QUESTION)).status == "ok"
+
+
+@pytest.mark.parametrize("label", ["idna", "punycode", "base64", "undefined", "utf_7"])
+async def test_a_page_with_a_label_that_no_browser_knows_costs_nothing(searching: Build, label: str) -> None:
+    world = searching()
+    toll = "<title>T</title><p>The toll for barges is \u00a3nine"
+    world.net.site.pages |= {
+        "https://a.test/header": responds(f"{toll} at dusk.", f"text/html; charset={label}"),
+        "https://a.test/meta": responds(f"<meta charset={label}>{toll} at dawn.", "text/html"),
+        "https://a.test/ok": page("The toll for barges is nine crowns."),
+    }
+    world.engine.script = [names(*world.net.site.pages)]
+    findings = await world.ask(QUESTION)
+    assert findings.status == "ok"
+    assert {strip.passage.address for strip in findings.strips} == set(world.net.site.pages)
+
+
+@pytest.mark.parametrize("fault", [ValueError, RecursionError, KeyError, MemoryError])
+@pytest.mark.parametrize("step", ["cut_page", "store_page"])
+async def test_any_fault_of_one_page_costs_that_page_only(
+    searching: Build,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    step: str,
+    fault: type[Exception],
+) -> None:
+    world = searching()
+    taken = getattr(duckduckgo, step)
+
+    def breaking(read: Fetched | CutPage, snapshots: Snapshots) -> object:
+        if "/bad" in (read.url if isinstance(read, Fetched) else read.address):
+            raise fault("what the page made of it")
+        return taken(read, snapshots)
+
+    monkeypatch.setattr(duckduckgo, step, breaking)
+    world.net.site.pages |= {
+        "https://a.test/bad": page("The toll for barges is ten crowns."),
+        "https://a.test/ok": page("The toll for barges is nine crowns."),
+    }
+    world.engine.script = [names(*world.net.site.pages)]
+    findings = await world.ask(QUESTION)
+    assert findings.status == "ok"
+    assert [candidate.passage.address for candidate in findings.strips] == ["https://a.test/ok"]
+    assert "https://a.test/bad" in caplog.text
+
+
+async def test_any_fault_of_the_engine_s_library_is_unavailable(
+    searching: Build, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object) -> list[str]:
+        raise AttributeError("the library has changed")
+
+    monkeypatch.setattr(DuckDuckGoEngine, "find", broken)
+    findings = await searching().ask(QUESTION)
+    assert (findings.status, findings.strips) == ("unavailable", ())
 
 
 async def test_a_page_that_is_late_is_left_out_at_the_budget(searching: Build) -> None:

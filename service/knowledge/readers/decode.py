@@ -1,18 +1,20 @@
-"""From bytes to text: byte order mark, declared charset, UTF-8, in the order a browser takes them."""
+"""From bytes to text: byte order mark, declared charset, UTF-8, in the order a browser takes them.
+
+A label that is not the Encoding Standard's counts as none.
+"""
 
 import codecs
 import re
 
 from service.errors import IngestError
+from service.knowledge.readers.charsets import CODECS
 
 _BOMS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
-_CHARSET = re.compile(r"charset\s*=\s*[\"']?\s*([\w:.+-]+)", re.IGNORECASE)
+# White space is read in one way only: a header of nothing else must not take quadratic time.
+_CHARSET = re.compile(r"charset\s*=\s*(?:[\"']\s*)?([\w:.+-]+)", re.IGNORECASE)
 _META = re.compile(rb"<meta[^>]{0,400}?charset\s*=\s*[\"']?\s*([\w:.+-]+)", re.IGNORECASE)
 _XML = re.compile(rb"<\?xml[^>]{0,200}?encoding\s*=\s*[\"']([\w:.+-]+)", re.IGNORECASE)
 _JUNK = re.compile("[\x00-\x08\x0b\x0e-\x1f\ufffd]")
-# https://encoding.spec.whatwg.org/#names-and-labels: labels that Python reads otherwise than a browser does
-_LABELS = {"iso-8859-1": "cp1252", "latin-1": "cp1252", "latin1": "cp1252", "ascii": "cp1252", "us-ascii": "cp1252"}
-_REFUSED = frozenset(["utf-7", "utf7", "utf-16", "utf-16le", "utf-16be", "utf-32"])  # not by declaration
 
 
 def decode(data: bytes, content_type: str = "") -> str:
@@ -40,19 +42,6 @@ def _declared(head: bytes, content_type: str) -> str:
     in_header = _CHARSET.search(content_type)
     in_page = _META.search(head) or _XML.search(head)
     for label in (in_header[1] if in_header else "", in_page[1].decode("ascii", "ignore") if in_page else ""):
-        if encoding := _known(label.lower()):
-            return encoding
+        if codec := CODECS.get(label.lower()):
+            return codec
     return ""
-
-
-def _known(label: str) -> str:
-    if label in ("utf-16", "utf-16le", "utf-16be"):
-        return "utf-8"  # the HTML standard: a declaration that can be read as ASCII is no UTF-16
-    if not label or label in _REFUSED:
-        return ""
-    try:
-        name = codecs.lookup(_LABELS.get(label, label)).name
-        b"".decode(name)
-    except (LookupError, ValueError):
-        return ""
-    return name
