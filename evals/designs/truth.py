@@ -7,8 +7,8 @@ from evals.designs.port import DONT_KNOW
 from evals.golden_set import Case
 from evals.seed import fold, states
 from service.citations.grounding import QUOTED_SENTENCE_WORDS
+from service.citations.quotation_marks import quotations
 from service.citations.quotes import stands_verbatim
-from service.citations.statements import quotations
 from service.llm import lexical
 
 

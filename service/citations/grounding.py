@@ -2,8 +2,9 @@
 
 from collections.abc import Sequence
 
+from service.citations.quotation_marks import quotations
 from service.citations.quotes import find_verbatim, page_spans, stands_verbatim
-from service.citations.statements import Statement, quotations, statements
+from service.citations.statements import Statement, statements
 from service.model import Passage, Source, Span
 
 QUOTED_SENTENCE_WORDS = 3

@@ -1,17 +1,20 @@
 """Checks each citation of an answer against the passage it cites, without a model.
 
-Comparison folds white space and nothing else: not case, not quotation marks, not dashes.
+Comparison folds white space and nothing else: not case, not quotation marks, not dashes. Bullets at the start of a
+quotation's lines are the answer's layout: they may stand in the passage, and need not.
 """
 
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from service.citations.statements import Statement, quotations, statements
+from service.citations.quotation_marks import quotations
+from service.citations.statements import Statement, statements
 from service.knowledge.sentences import sentences
 from service.model import CitationStatus, Passage, Source, Span
 
 _ELLIPSIS = re.compile(r"\[\s*(?:…|\.\s?\.\s?\.)\s*\]|…|\.{3}|\. \. \.")
+_BULLETS = re.compile(r"(?:\A|(?<=\n))(?:[ \t]*[-*+>][ \t]+)+")
 _TERM = re.compile(r"\d+(?:[.,]\d+)*|\w+")
 _COMMON_WORDS = (
     "a an and are as at be been but by can for from had has have if in into is it its may must no not of on or shall "
@@ -97,6 +100,11 @@ def stands_verbatim(quote: str, text: str) -> bool:
 
 def find_verbatim(quote: str, text: str) -> tuple[int, int] | None:
     """Return where `quote` stands in `text` (from its first part to its last), None where it does not."""
+    place = _find(quote, text)
+    return _find(_BULLETS.sub("", quote), text) if place is None and "\n" in quote else place
+
+
+def _find(quote: str, text: str) -> tuple[int, int] | None:
     whole = _find_part(quote, text, 0)
     if whole is not None:
         return whole

@@ -2,6 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from service.citations.quotation_marks import quotations
 from service.citations.quotes import (
     best_sentence,
     check,
@@ -10,7 +11,7 @@ from service.citations.quotes import (
     page_spans,
     stands_verbatim,
 )
-from service.citations.statements import quotations, statements
+from service.citations.statements import statements
 from service.model import Passage, Source, Span
 
 BLOCKS = (
