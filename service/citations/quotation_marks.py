@@ -31,20 +31,49 @@ def quotations(sentence: str) -> list[str]:
     """Return what stands in quotation marks: “…”, "…", «…», »…«, „…“ and ‘…’, the outermost of nested ones, in order.
 
     A ’ or ' between letters is an apostrophe. A double quotation mark that is never closed opens a quotation that runs
-    to the end: a quote must not escape the check by a missing mark.
+    to the end, or to the closer that ends the text: a quote must not escape the check by a missing mark, and what is
+    quoted may itself hold one mark of a pair (“He said: “A firm must act.”).
     """
     found = [sentence[span.start : span.end] for span in _outermost(quoted_spans(sentence))]
     return [quote for quote in found if quote.strip()]
 
 
 def quoted_spans(text: str) -> list[Quoted]:
-    """Return all quotations, nested ones too. Takes time in proportion to the text.
+    """Return all quotations of a paragraph or a sentence, nested ones too. Takes time in proportion to the text."""
+    ends = {mark: _last_closer(text, mark) for mark in _CLOSERS}
+    found = paired_marks(text)
+    return [span if span.closed else _ended(span, ends[span.opener]) for span in found] + _whole(text, found)
+
+
+def paired_marks(text: str) -> list[Quoted]:
+    """Return what each double or single opener opens, to the end of the text where none closes it.
 
     “ and its like pair among themselves, whatever stands between: a `"` too many does not keep them open.
     """
     marks = [(found.start(), found[0]) for found in _MARK.finditer(text)]
     paired = _pairs(text, [(at, mark) for at, mark in marks if mark in _PAIRED], frozenset())
     return _pairs(text, marks, frozenset(span.start - 1 for span in paired if not span.closed))
+
+
+def _last_closer(text: str, mark: str) -> int:
+    """Return where the closer of `mark` stands that ends the text, but for what is no word; -1 where none does."""
+    end = len(text)
+    while end and not text[end - 1].isalnum():
+        end -= 1
+    return max(text.rfind(closer, end) for closer in _CLOSERS[mark])
+
+
+def _ended(span: Quoted, closer: int) -> Quoted:
+    return Quoted(span.start, closer, span.opener, False) if closer > span.start else span
+
+
+def _whole(text: str, found: Iterable[Quoted]) -> list[Quoted]:
+    """Return the quotation that is the whole text where a closer in it left its last mark nothing to close."""
+    start, end = len(text) - len(text.lstrip()), len(text.rstrip()) - 1
+    surplus = end > start and text[end] in _CLOSERS.get(text[start], "") and text[start] != "‘"
+    if not surplus or any(span.end == end or (span.start == start + 1 and not span.closed) for span in found):
+        return []
+    return [Quoted(start + 1, end, text[start], True)]
 
 
 def _pairs(text: str, marks: Iterable[tuple[int, str]], never_closed: frozenset[int]) -> list[Quoted]:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from service.citations.markers import find_markers
-from service.citations.quotation_marks import Held, quoted_spans
+from service.citations.quotation_marks import Held, paired_marks, quoted_spans
 from service.knowledge.sentences import sentences
 
 _ROW = re.compile(r"[ \t]*\|")
@@ -127,7 +127,7 @@ def _held_lines(answer: str) -> Held:
     for line in answer.splitlines(keepends=True):
         _add_line(whole, line, 0, position)
         position += len(line)
-    spans = [span for span in quoted_spans(whole.text) if span.closed and span.opener != "‘"]
+    spans = [span for span in paired_marks(whole.text) if span.closed and span.opener != "‘"]
     return Held((whole.offsets[span.start - 1], whole.offsets[span.end] + 1) for span in spans)
 
 

@@ -38,6 +38,7 @@ def statuses(answer: str, text: str) -> list[str | None]:
         "A firm must:\n# burn its records within two days",
         "A firm must:\n> burn its records within two days",
         "A firm must:\n| burn | its | records |",
+        'A firm must "burn:\n- its records within two days.',
         "A firm must ‘burn:\n- its records within two days.",
         "A firm must “burn” them:\n- within two days.",
     ],
@@ -97,6 +98,10 @@ def test_a_mark_that_is_never_closed_holds_no_further_line(mark: str) -> None:
         f"It says {mark}keep records [[1]].\n\n- “One” rule [[2]].\n- Another ({mark}two”) [[3]].\n\nThe end [[4]]."
     )
     assert [numbers for _, numbers in said(answer)] == [(1,), (2,), (3,), (4,)]
+
+
+def test_a_closer_too_many_at_the_end_holds_no_further_line() -> None:
+    assert said("“One.” [[1]]\n\n“Two.” Three.” [[2]]") == [("“One.”", (1,)), ("“Two.” Three.”", (2,))]
 
 
 @pytest.mark.parametrize("opening", ["(", "—", "**", "| ", "> ", "- ", ""])
