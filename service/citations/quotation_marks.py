@@ -6,6 +6,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import accumulate
 
+QUOTED_SENTENCE_WORDS = 3
+"""Fewer words in quotation marks are a term ("client money"), which a writer may name without quoting a source."""
+
 _CLOSERS = {"“": "”", "„": "“”", "«": "»", "»": "«", "‘": "’", '"': '"'}
 _MARK = re.compile('[“”„«»‘’"]')
 _PAIRED = "“”„«»"
@@ -36,6 +39,11 @@ def quotations(sentence: str) -> list[str]:
     """
     found = [sentence[span.start : span.end] for span in _outermost(quoted_spans(sentence))]
     return [quote for quote in found if quote.strip()]
+
+
+def is_term(quote: str) -> bool:
+    """Does it name something rather than say something? A dash or an ellipsis is no word."""
+    return sum(any(map(str.isalnum, word)) for word in quote.split()) < QUOTED_SENTENCE_WORDS
 
 
 def quoted_spans(text: str) -> list[Quoted]:
