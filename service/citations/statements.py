@@ -68,11 +68,23 @@ def _with_markers(statement: Statement, unit: _Unit) -> Statement:
 
 def _of_unit(unit: _Unit) -> list[Statement]:
     text = unit.text
-    if unit.whole:
+    if unit.whole or _is_one_quotation(unit, text):
         spans = [(len(text) - len(text.lstrip()), len(text.rstrip()))]
     else:
         spans = _uncut_quotations(text, sentences(text))
     return [_statement(unit, text, spans, index) for index in range(len(spans))]
+
+
+def _is_one_quotation(unit: _Unit, text: str) -> bool:
+    """Does it open with a quotation mark and end with its closer, and is cited there only?
+
+    What is quoted may hold one mark of a pair: where no marker parts its sentences, the outer marks hold it together.
+    """
+    start, end = len(text) - len(text.lstrip()), len(text.rstrip())
+    if not unit.markers or unit.markers[0][0] < end:
+        return False
+    outer = (start + 1, end - 1)
+    return any((span.start, span.end) == outer and span.opener != "‘" for span in quoted_spans(text))
 
 
 def _statement(unit: _Unit, text: str, spans: list[tuple[int, int]], index: int) -> Statement:

@@ -100,6 +100,11 @@ def test_a_mark_that_is_never_closed_holds_no_further_line(mark: str) -> None:
     assert [numbers for _, numbers in said(answer)] == [(1,), (2,), (3,), (4,)]
 
 
+def test_a_paragraph_cited_at_its_end_is_one_quotation_though_one_mark_in_it_is_never_closed() -> None:
+    assert said("“One. The “two.” [[1]]") == [("“One. The “two.”", (1,))]
+    assert [numbers for _, numbers in said("“One. [[1]] The “two.” [[2]]")] == [(1,), (2,)]
+
+
 def test_a_closer_too_many_at_the_end_holds_no_further_line() -> None:
     assert said("“One.” [[1]]\n\n“Two.” Three.” [[2]]") == [("“One.”", (1,)), ("“Two.” Three.”", (2,))]
 

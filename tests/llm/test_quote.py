@@ -46,6 +46,7 @@ TERMS = "Read the terms with care before you sign anything at all in this office
         f"The notice that a firm sends to each of its clients must say: “{CAPITAL} {TERMS}”",
         f'The notice that a firm sends to each of its clients must say: "{CAPITAL} {TERMS}"',
         f"The notice that a firm sends to each of its clients must say: «{CAPITAL} {TERMS}»",
+        f"The firm keeps a copy of it. The notice that it sends says of “capital risk. {TERMS}”",
         f"It must say: “{CAPITAL} Read it.” The firm keeps a copy of the notice for five years after that day.",
     ],
 )
