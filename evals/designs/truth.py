@@ -6,9 +6,8 @@ from functools import lru_cache
 from evals.designs.port import DONT_KNOW
 from evals.golden_set import Case
 from evals.seed import fold, states
-from service.citations.grounding import QUOTED_SENTENCE_WORDS
+from service.citations.quotation_marks import is_term, quotations
 from service.citations.quotes import stands_verbatim
-from service.citations.statements import quotations
 from service.llm import lexical
 
 
@@ -42,5 +41,5 @@ def unsupported(answer: str, evidence: Sequence[str], question: str = "") -> boo
     known: frozenset[str] = frozenset().union(*map(figures_of, (question, *evidence)))
     if lexical.names(answer) - known:
         return True
-    quoted = [quote for quote in quotations(answer) if len(quote.split()) >= QUOTED_SENTENCE_WORDS]
+    quoted = [quote for quote in quotations(answer) if not is_term(quote)]
     return any(not any(stands_verbatim(quote, text) for text in evidence) for quote in quoted)

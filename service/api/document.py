@@ -11,7 +11,8 @@ from service.threads import ThreadSummary
 LEGEND = (
     "In the answers a number such as \\[^1\\] cites the source of that number, the same all through the conversation. "
     "A citation is *verified* where what its sentence quotes stands word for word in the source, *supported* where the "
-    "sentence quotes nothing and the source bears it out, else *unsupported*."
+    "sentence quotes nothing (or a term of one or two words, which proves nothing of what is said about it) and the "
+    "source bears it out, else *unsupported*."
 )
 
 

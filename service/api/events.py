@@ -106,7 +106,10 @@ class VerdictFrame(Frame, VerdictItem):
 
 
 class CitationItem(BaseModel):
-    """`support` is 0..1; `verified` means that what the sentence quotes stands verbatim in source n."""
+    """`support` is 0..1; `verified` means that what the sentence quotes stands verbatim in source n.
+
+    A term of one or two words in a sentence of the writer's own is no such quote: the support decides on the sentence.
+    """
 
     n: int
     quote: str

@@ -2,18 +2,16 @@
 
 from collections.abc import Sequence
 
+from service.citations.quotation_marks import is_term, quotations
 from service.citations.quotes import find_verbatim, page_spans, stands_verbatim
-from service.citations.statements import Statement, quotations, statements
+from service.citations.statements import Statement, statements
 from service.model import Passage, Source, Span
-
-QUOTED_SENTENCE_WORDS = 3
-"""Fewer words in quotation marks are a term ("client money"), which a writer may name without quoting a source."""
 
 
 def missing_quotations(answer: str, sources: Sequence[Source]) -> list[str]:
     """Return each quotation of `answer` that stands in none of the sources its statement cites.
 
-    A statement that cites nothing is held against all the sources. Only white space is folded.
+    A statement that cites nothing is held against all the sources. Terms are left out.
     """
     texts = {source.n: source.passage.text for source in sources}
     missing: list[str] = []
@@ -22,8 +20,7 @@ def missing_quotations(answer: str, sources: Sequence[Source]) -> list[str]:
         missing += [
             quote
             for quote in quotations(statement.text)
-            if len(quote.split()) >= QUOTED_SENTENCE_WORDS
-            and not any(stands_verbatim(quote, text) for text in held_against)
+            if not is_term(quote) and not any(stands_verbatim(quote, text) for text in held_against)
         ]
     return missing
 

@@ -1,17 +1,20 @@
 """Checks each citation of an answer against the passage it cites, without a model.
 
-Comparison folds white space and nothing else: not case, not quotation marks, not dashes.
+Comparison folds white space and nothing else: not case, not quotation marks, not dashes. Bullets at the start of a
+quotation's lines are the answer's layout: they may stand in the passage, and need not.
 """
 
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from service.citations.statements import Statement, quotations, statements
+from service.citations.quotation_marks import is_term, quotations
+from service.citations.statements import Statement, statements
 from service.knowledge.sentences import sentences
 from service.model import CitationStatus, Passage, Source, Span
 
 _ELLIPSIS = re.compile(r"\[\s*(?:…|\.\s?\.\s?\.)\s*\]|…|\.{3}|\. \. \.")
+_BULLETS = re.compile(r"(?:\A|(?<=\n))(?:[ \t]*[-*+>][ \t]+)+")
 _TERM = re.compile(r"\d+(?:[.,]\d+)*|\w+")
 _COMMON_WORDS = (
     "a an and are as at be been but by can for from had has have if in into is it its may must no not of on or shall "
@@ -29,7 +32,7 @@ Score = Callable[[str, str], float]
 
 @dataclass(frozen=True, slots=True)
 class CitationDraft:
-    """One citation as checked. `status` None: it quotes nothing, so a calibrated score has to decide.
+    """One citation as checked. `status` None: it quotes nothing, or terms only, so a calibrated score has to decide.
 
     `quote` is verbatim text of the passage of source `n` and `spans` are its places in the page's blocks; `claim` is
     the statement that carries the marker, without markers.
@@ -47,8 +50,10 @@ def check(answer: str, sources: Sequence[Source]) -> list[CitationDraft]:
 
     What a statement puts in quotation marks is judged as a whole: each quotation must stand verbatim in at least one of
     the sources that the statement cites. Where one stands in none of them, every citation of the statement is
-    `unsupported`. Otherwise the citation of source n is `verified` when n holds at least one of the quotations and
-    `unsupported` when it holds none. A number without a source is `unsupported` with an empty quote.
+    `unsupported`. Otherwise the citation of source n is `verified` when n holds at least one quotation that proves
+    something, and `unsupported` when it holds none at all. A term proves nothing of what is said about it, so where n
+    holds terms only, or terms are all that is quoted, the score decides. A number without a source is `unsupported` and
+    has an empty quote.
     """
     passages = {source.n: source.passage for source in sources}
     drafts: list[CitationDraft] = []
@@ -60,6 +65,7 @@ def check(answer: str, sources: Sequence[Source]) -> list[CitationDraft]:
 
 def _check_statement(statement: Statement, passages: dict[int, Passage]) -> list[CitationDraft]:
     quoted = quotations(statement.text)
+    proving = _proving(quoted, statement.text)
     found = {
         n: [find_verbatim(quote, passages[n].text) if n in passages else None for quote in quoted]
         for n in statement.numbers
@@ -70,18 +76,32 @@ def _check_statement(statement: Statement, passages: dict[int, Passage]) -> list
         if n not in passages:
             drafts.append(CitationDraft(n, "", (), "unsupported", statement.text))
             continue
-        standing = [place for place in found[n] if place is not None]
+        standing = [place for index in proving if (place := found[n][index]) is not None]
         status: CitationStatus | None = None
-        if quoted:
-            status = "verified" if whole and standing else "unsupported"
+        if not whole:
+            status = "unsupported"
+        elif standing:
+            status = "verified"
+        elif proving and not any(found[n]):
+            status = "unsupported"
         drafts.append(_draft(n, passages[n], standing, status, statement.text))
     return drafts
+
+
+def _proving(quoted: Sequence[str], text: str) -> list[int]:
+    """Return which quotations of a statement prove it: its sentences, and a short one that is all of the statement.
+
+    A row of two cells in quotation marks claims nothing but itself.
+    """
+    if len(quoted) == 1 and sum(map(str.isalnum, text)) == sum(map(str.isalnum, quoted[0])):
+        return [0]
+    return [index for index, quote in enumerate(quoted) if not is_term(quote)]
 
 
 def _draft(
     n: int, passage: Passage, standing: Sequence[tuple[int, int]], status: CitationStatus | None, claim: str
 ) -> CitationDraft:
-    """Show the longest quotation that stands, else the sentence nearest to the claim."""
+    """Show the longest quotation that stands and proves something, else the sentence nearest to the claim."""
     place = max(standing, key=lambda span: span[1] - span[0], default=None) or best_sentence(claim, passage.text)
     return CitationDraft(n, passage.text[slice(*place)], page_spans(passage, *place), status, claim)
 
@@ -97,6 +117,11 @@ def stands_verbatim(quote: str, text: str) -> bool:
 
 def find_verbatim(quote: str, text: str) -> tuple[int, int] | None:
     """Return where `quote` stands in `text` (from its first part to its last), None where it does not."""
+    place = _find(quote, text)
+    return _find(_BULLETS.sub("", quote), text) if place is None and "\n" in quote else place
+
+
+def _find(quote: str, text: str) -> tuple[int, int] | None:
     whole = _find_part(quote, text, 0)
     if whole is not None:
         return whole

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from service.citations.markers import find_markers
+from service.citations.quotation_marks import Held, paired_marks, quoted_spans
 from service.knowledge.sentences import sentences
 
 _ROW = re.compile(r"[ \t]*\|")
@@ -12,15 +13,14 @@ _QUOTED = re.compile(r"[ \t]*>[ \t]?")
 _ITEM = re.compile(r"[ \t]*(?:[-*+]|\d{1,9}[.)])[ \t]+")
 _HEADING = re.compile(r"[ \t]*#{1,6}[ \t]+")
 
-_CLOSERS = {"“": "”", "„": "“”", "«": "»", "»": "«", "‘": "’", '"': '"'}
-
 
 @dataclass(frozen=True, slots=True)
 class Statement:
     """One statement of an answer: characters `start:end` of it, with its markers.
 
-    `text` is what it says, without markers and Markdown line marks (`-`, `>`, `1.`), lines joined by a space;
-    `numbers` are the sources it cites, in order, each once.
+    `text` is what it says, without markers and Markdown line marks (`-`, `>`, `1.`), lines joined by a space. Inside a
+    quotation line marks stay, and lines are joined by a line break: a `1.` there may be a word of the source. `numbers`
+    are the sources it cites, in order, each once.
     """
 
     start: int
@@ -48,7 +48,8 @@ def statements(answer: str) -> list[Statement]:
     """Cut `answer` into statements: sentences, table rows, quoted blocks.
 
     A marker belongs to the sentence whose last word stands before it, also after the full stop ("... five years.
-    [[1]]"); a line of markers alone belongs to the statement before. A quotation is never cut.
+    [[1]]"); a line of markers alone belongs to the statement before. A quotation is never cut, whatever its lines look
+    like; a mark that is never closed holds no further line.
     """
     found: list[Statement] = []
     for unit in _units(answer):
@@ -67,11 +68,23 @@ def _with_markers(statement: Statement, unit: _Unit) -> Statement:
 
 def _of_unit(unit: _Unit) -> list[Statement]:
     text = unit.text
-    if unit.whole:
+    if unit.whole or _is_one_quotation(unit, text):
         spans = [(len(text) - len(text.lstrip()), len(text.rstrip()))]
     else:
         spans = _uncut_quotations(text, sentences(text))
     return [_statement(unit, text, spans, index) for index in range(len(spans))]
+
+
+def _is_one_quotation(unit: _Unit, text: str) -> bool:
+    """Does it open with a quotation mark and end with its closer, and is cited there only?
+
+    What is quoted may hold one mark of a pair: where no marker parts its sentences, the outer marks hold it together.
+    """
+    start, end = len(text) - len(text.lstrip()), len(text.rstrip())
+    if not unit.markers or unit.markers[0][0] < end:
+        return False
+    outer = (start + 1, end - 1)
+    return any((span.start, span.end) == outer and span.opener != "‘" for span in quoted_spans(text))
 
 
 def _statement(unit: _Unit, text: str, spans: list[tuple[int, int]], index: int) -> Statement:
@@ -85,13 +98,14 @@ def _statement(unit: _Unit, text: str, spans: list[tuple[int, int]], index: int)
 
 def _uncut_quotations(text: str, spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
     """Join sentences that one pair of quotation marks holds together."""
-    closed = [(start, end) for start, end, is_closed in _quoted_spans(text) if is_closed]
+    held = Held((span.start, span.end) for span in quoted_spans(text) if span.closed)
     joined: list[tuple[int, int]] = []
-    for span in spans:
-        if joined and any(start < joined[-1][1] and span[0] < end for start, end in closed if start < span[0]):
-            joined[-1] = (joined[-1][0], span[1])
+    for start, end in spans:
+        # A line break is kept only where a quotation goes on.
+        if joined and (held.across(joined[-1][1], start) or "\n" in text[joined[-1][1] : start]):
+            joined[-1] = (joined[-1][0], end)
         else:
-            joined.append(span)
+            joined.append((start, end))
     return joined
 
 
@@ -99,17 +113,34 @@ def _units(answer: str) -> Iterator[_Unit]:
     unit: _Unit | None = None
     kind = ""
     position = 0
+    held = _held_lines(answer)
     for line in answer.splitlines(keepends=True):
-        line_kind, mark = _kind(line, kind)
-        if unit is None or line_kind in ("row", "item", "heading") or line_kind != kind:
-            if unit is not None:
-                yield unit
-            unit = _Unit(line_kind in ("row", "quote"), [], [], [])
-        kind = "text" if line_kind == "item" else line_kind
-        _add_line(unit, line, mark, position)
+        if unit is not None and held.across(position, position):
+            _add_quoted_line(unit, line, kind, position)
+        else:
+            line_kind, mark = _kind(line, kind)
+            if unit is None or line_kind in ("row", "item", "heading") or line_kind != kind:
+                if unit is not None:
+                    yield unit
+                unit = _Unit(line_kind in ("row", "quote"), [], [], [])
+            kind = "text" if line_kind == "item" else line_kind
+            _add_line(unit, line, mark, position)
         position += len(line)
     if unit is not None:
         yield unit
+
+
+def _held_lines(answer: str) -> Held:
+    """Where in the answer a pair of double quotation marks holds lines together.
+
+    A single one may be an apostrophe: too little to hold a list or two paragraphs together.
+    """
+    whole, position = _Unit(True, [], [], []), 0
+    for line in answer.splitlines(keepends=True):
+        _add_line(whole, line, 0, position)
+        position += len(line)
+    spans = [span for span in paired_marks(whole.text) if span.closed and span.opener != "‘"]
+    return Held((whole.offsets[span.start - 1], whole.offsets[span.end] + 1) for span in spans)
 
 
 def _kind(line: str, previous: str) -> tuple[str, int]:
@@ -123,6 +154,17 @@ def _kind(line: str, previous: str) -> tuple[str, int]:
         if mark:
             return name, mark.end()
     return ("quote" if previous == "quote" else "text"), len(line) - len(line.lstrip())
+
+
+def _add_quoted_line(unit: _Unit, line: str, kind: str, position: int) -> None:
+    """Add a line on which a quotation goes on: no mark is lost but the `>` of the block in which it stands."""
+    block = _QUOTED.match(line) if kind == "quote" else None
+    mark = block.end() if block else len(line) - len(line.lstrip())
+    if not line[mark:].strip():
+        return
+    if unit.chars[-1:] == [" "]:
+        unit.chars[-1] = "\n"
+    _add_line(unit, line, mark, position)
 
 
 def _add_line(unit: _Unit, line: str, mark: int, position: int) -> None:
@@ -146,65 +188,3 @@ def _keep(unit: _Unit, line: str, start: int, end: int, position: int) -> None:
     for at in range(start, end):
         unit.chars.append(" " if line[at] in "\r\n" else line[at])
         unit.offsets.append(position + at)
-
-
-def quotations(sentence: str) -> list[str]:
-    """Return what stands in quotation marks: “…”, "…", «…», »…«, „…“ and ‘…’, the outermost of nested ones, in order.
-
-    A ’ or ' between letters is an apostrophe. A double quotation mark that is never closed opens a quotation that runs
-    to the end: a quote must not escape the check by a missing mark.
-    """
-    spans = _outermost(_quoted_spans(sentence))
-    return [sentence[start:end] for start, end, _ in spans if sentence[start:end].strip()]
-
-
-def _quoted_spans(text: str) -> list[tuple[int, int, bool]]:
-    """Return (start, end, is closed) of all quotations, nested ones too, without their marks."""
-    found: list[tuple[int, int, bool]] = []
-    opened: list[tuple[str, int]] = []
-    for at, char in enumerate(text):
-        level = _closes(text, at, char, opened)
-        if level is not None:
-            found.append((opened[level][1] + 1, at, True))
-            del opened[level:]
-        elif char in _CLOSERS and _opens(text, at, char):
-            opened.append((char, at))
-    return found + [(at + 1, len(text), False) for char, at in opened if char != "‘"]
-
-
-def _outermost(spans: list[tuple[int, int, bool]]) -> list[tuple[int, int, bool]]:
-    kept: list[tuple[int, int, bool]] = []
-    for span in sorted(spans, key=lambda span: (span[0], -span[1])):
-        if not kept or span[0] >= kept[-1][1]:
-            kept.append(span)
-    return kept
-
-
-def _opens(text: str, at: int, char: str) -> bool:
-    before, after = text[at - 1 : at], text[at + 1 : at + 2]
-    if char in ("“", "„", "«"):
-        return True
-    # `"`, `‘` and `»` also close, or stand for inches or an apostrophe: they open only at the start of a word.
-    return not before.isalnum() and bool(after) and not after.isspace()
-
-
-def _closes(text: str, at: int, char: str, opened: list[tuple[str, int]]) -> int | None:
-    """Return which open quotation the mark closes, None where it closes none."""
-    if char == "’" and not _closes_single(text, at):
-        return None
-    if char == '"' and text[at - 1 : at].isspace():
-        return None
-    for level in range(len(opened) - 1, -1, -1):
-        if char in _CLOSERS[opened[level][0]]:
-            return level
-        if opened[level][0] != "‘":
-            return None
-    return None
-
-
-def _closes_single(text: str, at: int) -> bool:
-    """A ’ closes unless a letter follows, or it is a plural's (“the firms’ money”) and a later one may close."""
-    if text[at + 1 : at + 2].isalnum():
-        return False
-    rest = text[at + 1 :].partition("‘")[0]
-    return text[at - 1 : at] != "s" or not re.search(r"’(?!\w)", rest)

@@ -2,6 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from service.citations.quotation_marks import quotations
 from service.citations.quotes import (
     best_sentence,
     check,
@@ -10,7 +11,7 @@ from service.citations.quotes import (
     page_spans,
     stands_verbatim,
 )
-from service.citations.statements import quotations, statements
+from service.citations.statements import statements
 from service.model import Passage, Source, Span
 
 BLOCKS = (
@@ -113,6 +114,15 @@ def test_every_marker_after_some_text_is_carried_by_one_statement(answer: str) -
         ('A 6" pipe and a 5" pipe.', []),
         ("He said “it goes on", ["it goes on"]),
         ('He said "it goes on', ["it goes on"]),
+        ("“He said: “A firm must act.”", ["He said: “A firm must act."]),
+        ("They write “He said: “A firm must act”.", ["He said: “A firm must act"]),
+        ('"He said: "A firm must act."', ['He said: "A firm must act.']),
+        ('“He said: "A firm must act.”', ['He said: "A firm must act.']),
+        ("«He said: “A firm must act.»", ["He said: “A firm must act."]),
+        ("“Act at once.” The firm must.”", ["Act at once.” The firm must."]),
+        ("They “act”, a 5” pipe.”", ["act"]),
+        ("“One” and “two.”", ["One", "two."]),
+        ("“He said “this” and went on", ["He said “this” and went on"]),
         ("Nothing ” here.", []),
         ("An empty “” one and “ ” another.", []),
         ("No marks at all.", []),
@@ -273,8 +283,8 @@ def test_all_quotations_of_a_statement_must_stand() -> None:
 
 
 def test_quotations_may_stand_in_different_sources_of_one_statement() -> None:
-    assert outcome("“keep records” and “No fee is due” [[1]][[2]].") == [
-        (1, "verified", "keep records"),
+    assert outcome("“must keep records” and “No fee is due” [[1]][[2]].") == [
+        (1, "verified", "must keep records"),
         (2, "verified", "No fee is due"),
     ]
 
@@ -288,6 +298,40 @@ def test_one_invented_quotation_takes_the_others_of_its_statement_along() -> Non
         (1, "unsupported"),
         (2, "unsupported"),
     ]
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "“keep records” for ten years [[1]].",
+        "“keep … records” for ten years [[1]].",
+        "“records” of “A firm” are burnt [[1]].",
+    ],
+)
+def test_terms_alone_leave_a_statement_to_the_score_and_show_a_sentence(answer: str) -> None:
+    assert outcome(answer) == [(1, None, "A firm must keep records for five years.")]
+
+
+def test_a_term_that_does_not_stand_fails_its_statement() -> None:
+    assert outcome("A firm must keep “client books” [[1]].")[0][:2] == (1, "unsupported")
+
+
+def test_a_term_is_held_against_all_sources_of_its_statement_and_scored_against_each() -> None:
+    assert [entry[:2] for entry in outcome("A firm shall “keep records” for 15 days [[1]][[2]].")] == [
+        (1, None),
+        (2, None),
+    ]
+
+
+def test_beside_a_quoted_sentence_a_term_verifies_no_other_source() -> None:
+    entries = outcome("Firms “must keep records for five years” and answer “Complaints” [[1]][[2]].")
+    assert [entry[:2] for entry in entries] == [(1, "verified"), (2, None)]
+    assert entries[1][2] == "Complaints are answered within 15 business days."
+
+
+@pytest.mark.parametrize("answer", ["“keep records” [[1]]", "- **“keep records”**. [[1]]"])
+def test_a_statement_that_is_one_short_quotation_and_nothing_else_is_verified(answer: str) -> None:
+    assert outcome(answer) == [(1, "verified", "keep records")]
 
 
 def test_a_number_without_a_source_is_unsupported_and_quotes_nothing() -> None:

@@ -60,3 +60,16 @@ async def test_a_number_that_is_no_source_fails_and_is_never_the_answer(tmp_path
 async def test_a_paraphrase_has_the_status_of_its_support(tmp_path: Path, support: float, status: str) -> None:
     frames = await run(tmp_path, "Records are kept for fifteen years [[1]].", support=support)
     assert [(item["status"], item["quote"]) for item in frames[-1]["citations"]] == [(status, RULE)]
+
+
+async def test_a_term_in_quotation_marks_does_not_verify_what_is_said_of_it(tmp_path: Path) -> None:
+    frames = await run(tmp_path, "Its “records” are kept for ten years [[1]].", support=0.05)
+    [citation] = frames[-1]["citations"]
+    assert (citation["status"], citation["support"], citation["quote"]) == ("unsupported", 0.05, RULE)
+
+
+async def test_a_sentence_that_names_a_term_has_the_status_of_its_support(tmp_path: Path) -> None:
+    frames = await run(tmp_path, "Its “records” are kept for fifteen years [[1]].")
+    [citation] = frames[-1]["citations"]
+    assert (citation["status"], citation["support"], citation["quote"]) == ("supported", 0.8, RULE)
+    assert grounded(frames) == ("pass", "passed")

@@ -5,6 +5,7 @@ from typing import cast
 
 import pytest
 
+from service.citations.grounding import missing_quotations
 from service.citations.quotes import check
 from service.llm.quote import Quote, Thresholds
 from service.model import ABSTAIN, Source, Turn
@@ -34,6 +35,30 @@ async def test_every_sentence_is_verbatim_in_quotation_marks_and_cited() -> None
     assert all(draft.status == "verified" for draft in drafts)
     assert "for five years after the end" in answer
     assert "[[4]]" in answer
+
+
+CAPITAL = "Your capital is at risk and you may lose all of it."
+TERMS = "Read the terms with care before you sign anything at all in this office."
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"The notice that a firm sends to each of its clients must say: “{CAPITAL} {TERMS}”",
+        f'The notice that a firm sends to each of its clients must say: "{CAPITAL} {TERMS}"',
+        f"The notice that a firm sends to each of its clients must say: «{CAPITAL} {TERMS}»",
+        f"The firm keeps a copy of it. The notice that it sends says of “capital risk. {TERMS}”",
+        f"It must say: “{CAPITAL} Read it.” The firm keeps a copy of the notice for five years after that day.",
+    ],
+)
+@pytest.mark.parametrize("part", ["capital", "Read"])
+async def test_a_sentence_with_one_quotation_mark_of_a_pair_is_verbatim_too(text: str, part: str) -> None:
+    scorer = FixedReranker(lambda _, said: 0.9 if part in said else 0.5)
+    found = [Source(1, passage(1, text), 0.9)]
+    answer = await written(Quote(scorer, Thresholds(quotes=1)), "What must the notice say?", found)
+    assert part in answer
+    assert [draft.status for draft in check(answer, found)] == ["verified"]
+    assert missing_quotations(answer, found) == []
 
 
 async def test_it_abstains_when_all_that_could_be_quoted_looks_like_a_marker_of_ours() -> None:

@@ -104,7 +104,9 @@ class CitationSupport(BaseMetric):
 def request(source: str, citing: Sequence[Statement]) -> str:
     """The prompt's second part. The mark of its fences is new each time: no page can foresee it."""
     mark = secrets.token_hex(8)
-    listed = "\n".join(f"{number}. {statement.text}{others(statement)}" for number, statement in enumerate(citing, 1))
+    listed = "\n".join(
+        f"{number}. {' '.join(statement.text.split())}{others(statement)}" for number, statement in enumerate(citing, 1)
+    )
     return Template(_REQUEST.strip()).substitute(
         mark=mark, source=fenced(source, mark), statements=fenced(listed, mark)
     )
