@@ -15,7 +15,16 @@ from service.skills.skill import Gates
 from service.threads import ThreadRef
 from tests.audit.logs import audit_log, bodies
 from tests.fakes import FixedReranker, services
-from tests.messages_server import Asked, Behaviour, MessagesServer, fails, running_messages_server, says, says_json
+from tests.messages_server import (
+    Asked,
+    Behaviour,
+    MessagesServer,
+    breaks,
+    fails,
+    running_messages_server,
+    says,
+    says_json,
+)
 from tests.running import House
 from tests.skills.writing import skill
 from tests.wire import assert_grammar, of
@@ -112,6 +121,19 @@ async def test_the_fallback_answers_with_quotes_when_the_api_is_down_before_the_
     assert frames[-1]["status"] == "answered"
     assert all(citation["status"] == "verified" for citation in frames[-1]["citations"])
     assert any("quote" in warning.lower() for warning in of(frames, "sources")[0]["warnings"])
+
+
+async def test_a_run_is_not_told_of_the_fault_that_another_has_met(
+    tmp_path: Path, messages_server: MessagesServer, claude: Claude
+) -> None:
+    messages_server.respond = lambda asked: honest(asked) if asked.schema is not None else breaks(2)
+    house = House(services(tmp_path), claude)
+    broken = await house.ask(client="alice")
+    assert "broke off" in broken[-1]["message"]
+    assert "broke off" in claude.state().warning  # for the operator, at /readyz
+    messages_server.respond = honest
+    frames = await house.ask(client="bob")
+    assert [frame["warnings"] for frame in [frames[0], *of(frames, "sources")]] == [[], []]
 
 
 async def test_without_a_fallback_a_model_that_is_down_ends_the_run_in_an_error(

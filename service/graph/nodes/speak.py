@@ -85,7 +85,7 @@ async def give_up(state: State, deps: Deps) -> Outcome:
     if fault := fault_behind(state, reason):
         raise fault
     web = state["web"]
-    deps.transcript.sources([], WebReport(web.query, web.status), [web.warning, deps.model.state().warning])
+    deps.transcript.sources([], WebReport(web.query, web.status), [web.warning, deps.model.warning])
     text = f"{refusal_text(reason)} {deps.limits.handoff_text}".strip()
     deps.transcript.token(text)
     return Outcome({"draft": text, "refused": True}, reason=reason)
