@@ -156,6 +156,8 @@ def _ending(body: Mapping[str, Any]) -> Iterator[str]:
     code = f", code {ending['code']}: {ending['message']}" if ending["code"] else ""
     yield ""
     yield f"End: {' '.join(filter(None, [OUTCOMES[ending['outcome']], by]))}{code}"
+    for warning in body.get("warnings", []):  # of the first versions' records none
+        yield f"  Told on the way: {warning}"
     if body["warning"]:
         yield f"  Warning shown: {body['warning']}"
     yield from _text("Answer" if body["complete"] else "Shown by then (not a complete answer)", body["answer"])

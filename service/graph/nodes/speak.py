@@ -40,6 +40,8 @@ async def generate(state: State, deps: Deps) -> Outcome:
             show(piece)
 
     def show(piece: str) -> None:
+        if not pieces:
+            deps.transcript.warn(deps.model.warning)  # who writes may have changed with this very call
         pieces.append(piece)
         if deps.delivery == "draft":
             deps.transcript.token(piece)
