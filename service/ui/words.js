@@ -7,7 +7,7 @@ const STAGES = {
   search_web: "Searching the web",
   grade_documents: "Grading the passages",
   rewrite_query: "Rewording the search",
-  give_up: "Finding too little to answer",
+  give_up: "Ending without an answer",
   assemble_sources: "Numbering the sources",
   generate: "Writing a draft",
   reflect: "Checking the draft",

@@ -7,6 +7,7 @@ from typing import Literal
 
 import pytest
 
+from service.graph import refusals
 from service.graph.state import Limits
 from service.model import ABSTAIN, Delivery, Grade, Judgement, OnUngrounded, Passage
 from service.threads import ThreadRef
@@ -143,3 +144,9 @@ async def test_a_draft_that_was_seen_is_withdrawn_before_the_fault_is_told(tmp_p
     limits = Limits(on_ungrounded="refuse")
     frames = await House(services(tmp_path, limits=limits), ScriptedModel(grounded=lambda _: DOWN)).ask()
     assert [frame["reason"] for frame in of(frames, "reset")] == ["not_assessed"]
+
+
+def test_the_page_knows_both_texts_of_a_refusal() -> None:
+    """It shows whom to ask apart from them."""
+    script = Path("service/ui/answer.js").read_text()
+    assert all(f'"{text}"' in script for text in (refusals.LACKING, refusals.FAILED))
