@@ -21,6 +21,8 @@ REASONS = {
     "no_citation": "it cited no source",
     "off_topic": "it did not answer the question",
     "abstained": "the sources do not hold the answer",
+    "cut_short": "it was cut short",
+    "not_assessed": "a judge gave no usable verdict",
 }
 
 

@@ -280,7 +280,3 @@ class ComponentState:
     ok: bool
     detail: str
     warning: str = ""
-
-
-def warnings_of(states: Sequence[ComponentState]) -> list[str]:
-    return [state.warning for state in states if state.warning]

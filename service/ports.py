@@ -68,6 +68,11 @@ class AnswerModel(Protocol):
     @property
     def name(self) -> str: ...
 
+    @property
+    def warning(self) -> str:
+        """What this run's reader has to know of who answers, or "". A fault that another run met is in `state`."""
+        ...
+
     async def condense(self, turns: Sequence[Turn], question: str, usage: Usage) -> str:
         """Return the question so that it stands alone, or unchanged where it already does."""
         ...
@@ -107,7 +112,9 @@ class AnswerModel(Protocol):
         """Does the answer address the question? `pass` is good. `sources` are what it may cite."""
         ...
 
-    def state(self) -> ComponentState: ...
+    def state(self) -> ComponentState:
+        """For whoever runs the service. It is shared by all runs, and so is its warning."""
+        ...
 
 
 class AnswerCut(Exception):

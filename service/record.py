@@ -174,7 +174,8 @@ class RunRecord(TypedDict):
 
     Times are ISO 8601, UTC. `complete` is False where `answer` is only what had been shown when the run ended.
     `sources` are those shown, with the thread's numbers; `registered_before` is how many the thread had before.
-    `sent_to_web` is every text that left for a search engine, in order. `delivery` is the one that held.
+    `sent_to_web` is every text that left for a search engine, in order. `delivery` is the one that held. `warnings`
+    are what the reader was told on the way, `warning` is the answer's own.
     """
 
     run_id: str
@@ -200,6 +201,7 @@ class RunRecord(TypedDict):
     answer: str
     complete: bool
     warning: str
+    warnings: list[str]
     citations: list[CitationRecord]
     verdicts: list[VerdictRecord]
     model: str

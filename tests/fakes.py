@@ -60,6 +60,7 @@ class ScriptedModel:
     piece: int = 7
     delay_s: float = 0.0
     name: str = "scripted"
+    warning: str = ""
     calls: list[Call] = field(default_factory=list)
     closed: int = 0
     advice: set[tuple[str, str]] = field(default_factory=set)

@@ -72,6 +72,7 @@ class Scripted:
     temperature: float | None = None
     asked: list[Asked] = field(default_factory=list)
     name: str = "scripted"
+    warning: str = ""
     can: frozenset[Ability] = EVERY_ABILITY
 
     def at(self, temperature: float) -> Self:

@@ -12,13 +12,13 @@ WIDTH = 110
 FORKS: Mapping[tuple[str, str], str] = {
     ("grade_documents", "assemble_sources"): "at least one passage was relevant, so an answer was written",
     ("grade_documents", "rewrite_query"): "nothing relevant came back, so the query was rewritten",
-    ("grade_documents", "give_up"): "nothing relevant came back and no rewrite was left, so it refused",
+    ("grade_documents", "give_up"): "nothing relevant came back and no rewrite was left, so nothing was shown",
     ("generate", "reflect"): "the draft went to the judges",
     ("generate", "give_up"): "the writer found nothing to say in the sources, so it refused",
     ("reflect", "finalize"): "the draft was shown",
     ("reflect", "prepare_regen"): "the draft was not grounded, so it was withdrawn and written anew",
     ("reflect", "rewrite_query"): "the draft missed the question, so the query was rewritten",
-    ("reflect", "give_up"): "the draft did not pass and may not be shown, so it refused",
+    ("reflect", "give_up"): "the draft did not pass, so it was not shown",
 }
 OUTCOMES: Mapping[str, str] = {
     "answered": "answered: both gates passed",
@@ -156,6 +156,8 @@ def _ending(body: Mapping[str, Any]) -> Iterator[str]:
     code = f", code {ending['code']}: {ending['message']}" if ending["code"] else ""
     yield ""
     yield f"End: {' '.join(filter(None, [OUTCOMES[ending['outcome']], by]))}{code}"
+    for warning in body.get("warnings", []):  # of the first versions' records none
+        yield f"  Told on the way: {warning}"
     if body["warning"]:
         yield f"  Warning shown: {body['warning']}"
     yield from _text("Answer" if body["complete"] else "Shown by then (not a complete answer)", body["answer"])

@@ -55,6 +55,7 @@ def record_of(run: Run, terminal: Terminal, installation: InstallationRecord) ->
         "answer": turn["answer"] if turn else transcript.shown,
         "complete": turn is not None,
         "warning": turn["warning"] if turn else "",
+        "warnings": list(transcript.warned),
         "citations": citations_of(turn) if turn else [],
         "verdicts": transcript.judged,
         "model": deps.model.name,

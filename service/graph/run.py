@@ -8,7 +8,7 @@ from service.errors import GatehouseError
 from service.graph.events import Done, Stage, Started, Terminal, Told
 from service.graph.state import Deps, Services
 from service.graph.transcript import Transcript
-from service.model import Delivery, Turn, warnings_of
+from service.model import Delivery, Turn
 from service.ports import AnswerModel
 from service.record import RunRecord, StoppedBy
 from service.skills.skill import NO_SKILL, Skill
@@ -71,7 +71,7 @@ class Run:
             reranker.name,
             request.web_search,
             self.deps.delivery,
-            self.transcript.not_yet_told(warnings_of([model.state(), reranker.state()])),
+            self.transcript.not_yet_told([model.warning, reranker.state().warning]),
             request.skill,
         )
 

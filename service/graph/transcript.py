@@ -14,8 +14,8 @@ class Transcript:
 
     `write` takes each event at once and must not block. `shown` is the text since the last reset, so `done.answer`
     can be held against it; `named` are the sources that this run has shown, by number; `judged` are the verdicts with
-    the judges' words, for the record only; `sent_to_web` is every query that left for the web, in order; `steps` are
-    the nodes as they ran, one that never ended included.
+    the judges' words, for the record only; `sent_to_web` is every query that left for the web, in order; `warned`
+    are the warnings beside the answer's own, in order; `steps` are the nodes as they ran, one that never ended too.
     """
 
     def __init__(self, write: Callable[[Told], None]) -> None:
@@ -32,7 +32,7 @@ class Transcript:
         self.sent_to_web: list[str] = []
         self.steps: list[StepRecord] = []
         self.named: dict[int, StoredSource] = {}
-        self._warned: set[str] = set()
+        self.warned: list[str] = []
 
     def tell(self, event: Event) -> None:
         self._seq += 1
@@ -70,7 +70,7 @@ class Transcript:
     def sources(self, items: list[StoredSource], web: WebReport, warnings: Iterable[str]) -> None:
         """Show what this run has not shown yet; say nothing where nothing is new."""
         new = tuple(item for item in items if item["n"] not in self.named)
-        warned = any(warning not in self._warned for warning in warnings if warning)
+        warned = any(warning not in self.warned for warning in warnings if warning)
         if self._sources_sent and not new and not warned and web == self._web_told:
             return
         self._web_told = web
@@ -80,9 +80,14 @@ class Transcript:
 
     def not_yet_told(self, warnings: Iterable[str]) -> tuple[str, ...]:
         """Each warning once in a run."""
-        new = tuple(warning for warning in dict.fromkeys(warnings) if warning and warning not in self._warned)
-        self._warned.update(new)
+        new = tuple(warning for warning in dict.fromkeys(warnings) if warning and warning not in self.warned)
+        self.warned.extend(new)
         return new
+
+    def warn(self, warning: str) -> None:
+        """Tell what came up on the way, in a `sources` without new ones; nothing where it is told already."""
+        if warning and warning not in self.warned:
+            self.sources([], self._web_told, [warning])
 
     def token(self, text: str) -> None:
         if not text:

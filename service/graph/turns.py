@@ -71,19 +71,26 @@ class Turns:
 
     async def _unfinished(self, run: Run, failed: Failed) -> Failed:
         """What a run without an answer leaves behind: no turn, but the numbers that it has shown keep their meaning."""
+        await self._remembered(run)
         try:
             await self._history.keep_numbers(run.request.ref, run.transcript.named)
-            await self._history.shown.remember(run.request.ref, run.transcript.named.values())
         except Exception:
             logger.exception("numbers not kept run_id=%s", run.run_id)
         return failed
 
+    async def _remembered(self, run: Run) -> None:
+        """Note what the client was shown, before and apart from all that may fail: only so it can be opened again."""
+        try:
+            await self._history.shown.remember(run.request.ref, run.transcript.named.values())
+        except Exception:
+            logger.exception("shown sources not remembered run_id=%s", run.run_id)
+
     async def listed(self, run: Run, turns: list[Turn]) -> Done:
         """The answer is stored. A list of threads that cannot be written is a fault of its own, and hides no answer."""
         run.turns = turns
+        await self._remembered(run)
         try:
             await self._history.record(run.request.ref, run.request.question, run.asked_at, len(turns))
-            await self._history.shown.remember(run.request.ref, run.transcript.named.values())
         except Exception:
             logger.exception("thread not listed run_id=%s", run.run_id)
         return done_of(run, turns)

@@ -113,6 +113,11 @@ class Claude:
     def name(self) -> str:
         return self._name
 
+    @property
+    def warning(self) -> str:
+        """None: a fault ends the run that met it, or leaves a verdict without a result. No other run is told of it."""
+        return ""
+
     def state(self) -> ComponentState:
         """Always `ok`, with the last fault as a warning: a probe that turned unready would end the very traffic that
         can show that the API is back.

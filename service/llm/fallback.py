@@ -2,7 +2,6 @@
 
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from typing import TypeVar
 
 from service.errors import ModelUnavailable
@@ -36,6 +35,10 @@ class WithFallback:
     @property
     def name(self) -> str:
         return f"{self._primary.name}, then {self._spare.name}" if self._switched else self._primary.name
+
+    @property
+    def warning(self) -> str:
+        return SWITCHED if self._switched else self._primary.warning
 
     @property
     def _current(self) -> AnswerModel:
@@ -86,8 +89,7 @@ class WithFallback:
         return await self._current.judge_answers(question, answer, sources, usage)
 
     def state(self) -> ComponentState:
-        current = self._current.state()
-        return replace(current, warning=SWITCHED) if self.switched else current
+        return self._current.state()
 
     async def _either(self, call: Callable[[AnswerModel, Usage], Awaitable[T]], usage: Usage) -> T:
         model = self._current

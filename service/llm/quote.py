@@ -75,6 +75,7 @@ class Quote:
     """The second implementation of `AnswerModel`. `scorer` gives 0..1 for (question, text) pairs."""
 
     name = "quote"
+    warning = ""
 
     def __init__(self, scorer: Reranker, thresholds: Thresholds | None = None) -> None:
         self._scorer = scorer

@@ -8,7 +8,11 @@ import { closestPassages, whyPanel } from "./why.js";
 import * as words from "./words.js";
 
 const SAID = { answered: "Answer", partial: "Answer with a warning", refused: "No answer" };
-const REFUSAL = "The knowledge base does not hold enough to answer this reliably.";
+/** The texts of a refusal, as service/graph/refusals.py words them. */
+const REFUSALS = [
+  "The knowledge base does not hold enough to answer this reliably.",
+  "No answer that was written passed its checks, so none is shown.",
+];
 
 export class AnswerView {
   #about;
@@ -66,9 +70,10 @@ export class AnswerView {
   /** Whom to ask stands apart, where the text is the one we know. */
   #refusalText() {
     const { answer } = this.answer;
-    const whom = answer.startsWith(REFUSAL) ? answer.slice(REFUSAL.length).trim() : "";
+    const known = REFUSALS.find((text) => answer.startsWith(text)) ?? "";
+    const whom = known ? answer.slice(known.length).trim() : "";
     if (!whom) return [this.text];
-    return [el("p", {}, REFUSAL), el("p", { class: "whom" }, el("b", {}, "Whom to ask: "), whom)];
+    return [el("p", {}, known), el("p", { class: "whom" }, el("b", {}, "Whom to ask: "), whom)];
   }
 
   /** What a screen reader hears, once: the outcome, any warning, and the text with its citations spelt out. */

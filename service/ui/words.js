@@ -7,7 +7,7 @@ const STAGES = {
   search_web: "Searching the web",
   grade_documents: "Grading the passages",
   rewrite_query: "Rewording the search",
-  give_up: "Finding too little to answer",
+  give_up: "Ending without an answer",
   assemble_sources: "Numbering the sources",
   generate: "Writing a draft",
   reflect: "Checking the draft",
@@ -32,13 +32,13 @@ const REASONS = {
 const FORKS = {
   "grade_documents>assemble_sources": "At least one passage was relevant, so an answer was written.",
   "grade_documents>rewrite_query": "Nothing relevant came back, so the search was reworded.",
-  "grade_documents>give_up": "Nothing relevant came back and no rewording was left, so it refused.",
+  "grade_documents>give_up": "Nothing relevant came back and no rewording was left, so nothing was shown.",
   "generate>reflect": "The draft went to the judges.",
   "generate>give_up": "The writer found nothing to say in the sources, so it refused.",
   "reflect>finalize": "The draft was shown.",
   "reflect>prepare_regen": "The draft was not grounded, so it was withdrawn and written anew.",
   "reflect>rewrite_query": "The draft missed the question, so the search was reworded.",
-  "reflect>give_up": "The draft did not pass and may not be shown, so it refused.",
+  "reflect>give_up": "The draft did not pass, so it was not shown.",
 };
 
 const WEB = {

@@ -8,17 +8,27 @@ import pytest
 
 from service.graph.run import Request
 from service.llm.claude import Claude
-from service.llm.fallback import WithFallback
+from service.llm.fallback import SWITCHED, WithFallback
 from service.llm.prompt import Prompt
 from service.llm.quote import Quote, Thresholds
+from service.model import Delivery
 from service.skills.skill import Gates
 from service.threads import ThreadRef
 from tests.audit.logs import audit_log, bodies
 from tests.fakes import FixedReranker, services
-from tests.messages_server import Asked, Behaviour, MessagesServer, fails, running_messages_server, says, says_json
+from tests.messages_server import (
+    Asked,
+    Behaviour,
+    MessagesServer,
+    breaks,
+    fails,
+    running_messages_server,
+    says,
+    says_json,
+)
 from tests.running import House
 from tests.skills.writing import skill
-from tests.wire import assert_grammar, of
+from tests.wire import assert_grammar, kinds, of
 
 CANARY = "CANARY-7719"
 
@@ -112,6 +122,57 @@ async def test_the_fallback_answers_with_quotes_when_the_api_is_down_before_the_
     assert frames[-1]["status"] == "answered"
     assert all(citation["status"] == "verified" for citation in frames[-1]["citations"])
     assert any("quote" in warning.lower() for warning in of(frames, "sources")[0]["warnings"])
+
+
+@pytest.mark.parametrize("delivery", ["draft", "verified"])
+async def test_a_writer_that_fails_alone_is_told_before_the_first_token_of_its_spare(
+    tmp_path: Path, messages_server: MessagesServer, claude: Claude, delivery: Delivery
+) -> None:
+    """The gates' model answers, so the switch comes when the sources are out already."""
+    messages_server.respond = lambda asked: honest(asked) if asked.schema is not None else fails(401)
+    quote = Quote(FixedReranker(lambda *_: 1.0), Thresholds(0.1, 0.1))
+    async with audit_log(tmp_path / "audit") as audit:
+        house = House(services(tmp_path), lambda: WithFallback(claude, quote), audit=audit)
+        frames = await house.ask(delivery=delivery)
+    assert_grammar(frames, delivery)
+    assert frames[0]["warnings"] == of(frames, "sources")[0]["warnings"] == []
+    told = [frames.index(frame) for frame in of(frames, "sources") if SWITCHED in frame["warnings"]]
+    assert len(told) == 1
+    assert told[0] < kinds(frames).index("token")
+    [record] = bodies(tmp_path / "audit")
+    assert (record["warnings"], record["model"]) == ([SWITCHED], "claude writer / gate, then quote")
+
+
+async def test_a_writer_that_fails_at_the_second_draft_is_told_before_the_spares(
+    tmp_path: Path, messages_server: MessagesServer, claude: Claude
+) -> None:
+    def once(asked: Asked) -> Behaviour:
+        drafts = sum(each.schema is None for each in messages_server.asked)
+        if asked.schema is None and drafts > 1:
+            return fails(401)
+        doubts = "supported" in (asked.schema or {}).get("properties", {})
+        return says_json({"supported": "no", "problem": "not so"}) if doubts else honest(asked)
+
+    messages_server.respond = once
+    quote = Quote(FixedReranker(lambda *_: 1.0), Thresholds(0.1, 0.1))
+    frames = await House(services(tmp_path), lambda: WithFallback(claude, quote)).ask()
+    assert_grammar(frames)
+    [told] = [index for index, frame in enumerate(frames) if SWITCHED in frame.get("warnings", [])]
+    names = kinds(frames)
+    assert names.index("token") < names.index("reset") < told < names.index("token", names.index("reset"))
+
+
+async def test_a_run_is_not_told_of_the_fault_that_another_has_met(
+    tmp_path: Path, messages_server: MessagesServer, claude: Claude
+) -> None:
+    messages_server.respond = lambda asked: honest(asked) if asked.schema is not None else breaks(2)
+    house = House(services(tmp_path), claude)
+    broken = await house.ask(client="alice")
+    assert "broke off" in broken[-1]["message"]
+    assert "broke off" in claude.state().warning  # for the operator, at /readyz
+    messages_server.respond = honest
+    frames = await house.ask(client="bob")
+    assert [frame["warnings"] for frame in [frames[0], *of(frames, "sources")]] == [[], []]
 
 
 async def test_without_a_fallback_a_model_that_is_down_ends_the_run_in_an_error(

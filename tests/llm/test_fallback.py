@@ -9,7 +9,7 @@ import pytest
 
 from service.errors import ModelUnavailable, ModelUnusable
 from service.llm.claude import Claude
-from service.llm.fallback import WithFallback
+from service.llm.fallback import SWITCHED, WithFallback
 from service.llm.patience import Patience
 from service.model import ComponentState, Grade, Judgement, Passage, Source, Turn
 from service.ports import AnswerCut, AnswerModel
@@ -34,6 +34,7 @@ class Scripted:
     asked: list[str] = field(default_factory=list)
     given: list[tuple[object, ...]] = field(default_factory=list)
     closed: bool = False
+    warning: str = ""
 
     def _call(self, name: str, usage: Usage, *given: object) -> None:
         self.asked.append(name)
@@ -113,7 +114,7 @@ async def test_a_primary_that_works_is_never_left() -> None:
     assert await model.grade("q", [passage()], usage) == [Grade("pass")]
     assert await model.rewrite("q", "t", [], usage) == "primary: q"
     assert await written(model, usage) == ["primary0 ", "primary1 "]
-    assert (model.switched, model.name, model.state().detail) == (False, "primary", "primary")
+    assert (model.switched, model.name, model.state().detail, model.warning) == (False, "primary", "primary", "")
     assert spare.asked == []
 
 
@@ -134,6 +135,7 @@ async def test_the_spare_takes_over_for_the_rest_of_the_run(
     await call(model, Usage())
     assert model.switched
     assert model.name == "primary, then spare"
+    assert model.warning == SWITCHED
     await model.condense(TURNS, "q", Usage())
     await model.grade("q", [passage()], Usage())
     await written(model)

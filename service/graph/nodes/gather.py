@@ -100,7 +100,7 @@ async def assemble_sources(state: State, deps: Deps) -> Outcome:
     lost = len(state["kept"]) - len(kept)
     warnings = [f"{lost} passage(s) left out: their stored pages are missing or damaged."] if lost else []
     web = state["web"]
-    warnings += [web.warning, deps.model.state().warning]
+    warnings += [web.warning, deps.model.warning]
     deps.transcript.sources(shown, WebReport(web.query, web.status), warnings)
     return Outcome({"sources": sources, "registry": registry}, n_in=len(state["kept"]), n_out=len(sources))
 

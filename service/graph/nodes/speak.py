@@ -11,13 +11,11 @@ from service.citations.text_fragment import directive_at
 from service.errors import ModelUnusable
 from service.graph.events import WebReport
 from service.graph.nodes.gather import blocks_of
-from service.graph.nodes.judge import documents_verdict
+from service.graph.refusals import fault_behind, refusal_reason, refusal_text
 from service.graph.state import Deps, Outcome, State
 from service.knowledge.snapshots import Snapshots
 from service.model import ABSTAIN, Consulted, Source, Status, StoredCitation, Turn, well_formed
 from service.ports import AnswerCut, Reranker
-
-REFUSAL = "The knowledge base does not hold enough to answer this reliably."
 
 WARNINGS = {
     "cut_short": "This answer was cut short before it was complete, and it was not checked.",
@@ -42,6 +40,8 @@ async def generate(state: State, deps: Deps) -> Outcome:
             show(piece)
 
     def show(piece: str) -> None:
+        if not pieces:
+            deps.transcript.warn(deps.model.warning)  # who writes may have changed with this very call
         pieces.append(piece)
         if deps.delivery == "draft":
             deps.transcript.token(piece)
@@ -78,24 +78,19 @@ async def prepare_regen(state: State, deps: Deps) -> Outcome:
 
 
 async def give_up(state: State, deps: Deps) -> Outcome:
-    """Refuse plainly: no citations, and whom to ask (invariant 8)."""
+    """Refuse plainly: no citations, and whom to ask (invariant 8).
+
+    Raises `ModelUnavailable` or `ModelUnusable` where a fault of the model left open whether there is an answer.
+    """
     reason = refusal_reason(state)
     deps.transcript.withdraw(reason)
+    if fault := fault_behind(state, reason):
+        raise fault
     web = state["web"]
-    deps.transcript.sources([], WebReport(web.query, web.status), [web.warning, deps.model.state().warning])
-    text = f"{REFUSAL} {deps.limits.handoff_text}".strip()
+    deps.transcript.sources([], WebReport(web.query, web.status), [web.warning, deps.model.warning])
+    text = f"{refusal_text(reason)} {deps.limits.handoff_text}".strip()
     deps.transcript.token(text)
     return Outcome({"draft": text, "refused": True}, reason=reason)
-
-
-def refusal_reason(state: State) -> str:
-    """Which fork led here: nothing survived the grading, the writer abstained, or the draft may not be shown."""
-    if not state["kept"]:
-        return documents_verdict(list(state["grades"].values()), state["kept"]).reason
-    if state["abstained"]:
-        return "abstained"
-    grounded, answers = state["grounded"], state["answers"]
-    return grounded.reason if grounded.result != "pass" else answers.reason
 
 
 async def finalize(state: State, deps: Deps) -> Outcome:

@@ -116,6 +116,7 @@ def record(
         "answer": answer,
         "complete": True,
         "warning": "",
+        "warnings": [],
         "citations": [{"n": n, "quote": "q", "support": 1.0, "status": status} for n, status in citations],
         "verdicts": [
             {"attempt": 1, "gate": gate, "result": result, "reason": "r", "words": ""} for gate, result in verdicts
