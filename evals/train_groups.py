@@ -15,7 +15,6 @@ from evals.train_invented import sample
 from evals.train_lessons import LessonPairs, drawn
 from service.knowledge.terms import terms_of
 
-SEED = 11
 PAIRS = HERE / "golden" / "near_miss_pairs.jsonl"
 NEGATIVES = 4
 EASY_STEPS, MIXED_STEPS, RULEBOOK_STEPS = 50, 130, 500
@@ -78,7 +77,7 @@ class Groups:
         examples: Sequence[Example],
         samples: Sequence[Group],
         lessons: LessonPairs,
-        seed: int = SEED,
+        seed: int,
     ) -> None:
         self._seed = seed
         self._rules = rules

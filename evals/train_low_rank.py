@@ -5,7 +5,7 @@ import json
 import math
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import torch
@@ -13,7 +13,7 @@ import typer
 from safetensors.torch import save
 from torch import nn
 
-from service.low_rank import DOWN, UP
+from service.low_rank import DOWN, UP, read_adapter
 
 _LAYER = re.compile(r"encoder\.layer\.(\d+)\.")
 
@@ -67,8 +67,35 @@ def adapter_tensors(model: nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
 
 def save_adapter(model: nn.Module, scale: float, weights: Path) -> str:
     """Write the adapter in half precision and its checksum beside it. Returns the SHA-256."""
-    tensors = {name: tensor.half().contiguous() for name, tensor in adapter_tensors(model)}
-    content = save(tensors, metadata={"adapter": json.dumps({"scale": scale})})
+    return write_adapter(dict(adapter_tensors(model)), scale, weights)
+
+
+def save_average(adapters: Sequence[Path], weights: Path) -> str:
+    """Write the adapter whose merged weights are the mean of those of `adapters`. Returns the SHA-256.
+
+    The mean of B A over n adapters is one product: the A below each other, the B beside each other over n, so its rank
+    is the sum of theirs. That the mean of models trained from one start is better than each: Wortsman et al. 2022.
+    """
+    read = [read_adapter(path) for path in adapters]
+    ((scale,), count) = {scale for _, scale in read}, len(read)
+    parts = [tensors for tensors, _ in read]
+    average = {}
+    for name in parts[0]:
+        of = [tensors[name] for tensors in parts]
+        if name.endswith(DOWN):
+            average[name] = torch.cat(of, 0)
+        elif name.endswith(UP):
+            average[name] = torch.cat(of, 1) / count
+        else:
+            average[name] = torch.stack(of).mean(0)
+    return write_adapter(average, scale, weights)
+
+
+def write_adapter(tensors: Mapping[str, torch.Tensor], scale: float, weights: Path) -> str:
+    content = save(
+        {name: tensor.half().contiguous() for name, tensor in tensors.items()},
+        metadata={"adapter": json.dumps({"scale": scale})},
+    )
     replace_file(weights, content)
     write_checksums(weights)
     return hashlib.sha256(content).hexdigest()

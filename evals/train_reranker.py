@@ -4,7 +4,8 @@
 
 Every step holds three kinds of groups, each with one right pair: a question with its passage and hard negatives; an
 answerable question and twins of it that the same passage does not answer; and both kinds from an invented rulebook.
-The loss is a softmax over each group plus a pointwise one, so that a score means something by itself.
+The loss is a softmax over each group plus a pointwise one, so that a score means something by itself. This is done once
+for each seed, from the same start, and the mean of the trained weights ships: it ranks and refuses better than each.
 """
 
 from collections.abc import Sequence
@@ -22,14 +23,18 @@ from evals.obliqa import Asked, Rule, read, two_thirds
 from evals.train_bm25 import Bm25, best, fused
 from evals.train_candidates import passage_vectors
 from evals.train_embedder import without_dropout
-from evals.train_groups import SEED, Example, Group, Groups, examples_of, sample_groups
+from evals.train_groups import Example, Group, Groups, examples_of, sample_groups
 from evals.train_lessons import Lesson, LessonPairs, load_lessons
 from evals.train_loop import descend
-from evals.train_low_rank import adapt, digest_of, falling, save_adapter
+from evals.train_low_rank import adapt, digest_of, falling, save_adapter, save_average
 from evals.usage import usage
 from service.knowledge.embed import BASE_SHA256, packaged_model
 from service.weights import sha256_of_file
 
+START = 11
+"""Seed of the head and of the adapter's layers before the first step: the same for all, or a mean would be nonsense."""
+SEEDS = (11, 12)
+"""Seeds of what the steps draw, one training each."""
 RANK, SCALE, FIRST_LAYER = 32, 2.0, 1
 PEAK, WARMUP = 8e-4, 40
 SLOW, COOLDOWN, STEPS = 2200, 850, 1650
@@ -109,7 +114,7 @@ def new_model(threads: int) -> tuple[nn.Module, Any]:
     from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
     torch.set_num_threads(threads)
-    torch.manual_seed(SEED)
+    torch.manual_seed(START)
     folder = packaged_model()
     model = AutoModelForSequenceClassification.from_pretrained(folder, num_labels=1, local_files_only=True)
     tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
@@ -129,17 +134,17 @@ def made_of(
     lessons: Sequence[Lesson],
 ) -> str:
     """Return the digest of a training: its base and embedder, its numbers, and all that its groups are drawn from."""
-    numbers = (seed, SEED, RANK, SCALE, FIRST_LAYER, PEAK, WARMUP, SLOW, COOLDOWN, MAX_TOKENS, POINTWISE, POOL)
+    numbers = (seed, START, RANK, SCALE, FIRST_LAYER, PEAK, WARMUP, SLOW, COOLDOWN, MAX_TOKENS, POINTWISE, POOL)
     drawn_from = (list(rules), list(examples), list(samples), list(lessons))
     return digest_of("reranker", BASE_SHA256, sha256_of_file(embedder), steps, numbers, *drawn_from)
 
 
-def keep_the_published(out: Path, steps: int) -> None:
-    """Raise `typer.BadParameter` where a training of another length would be written over the adapter that ships."""
-    if steps != STEPS and out.resolve() == TRAINED.resolve():
+def keep_the_published(out: Path, steps: int, seeds: Sequence[int]) -> None:
+    """Raise `typer.BadParameter` where another training would be written over the adapter that ships."""
+    if (steps, tuple(seeds)) != (STEPS, SEEDS) and out.resolve() == TRAINED.resolve():
         raise typer.BadParameter(
-            f"--steps {steps} is not the training that was published ({STEPS} steps), and {TRAINED} holds its adapter: "
-            "name another folder with --out, such as --out build/trained."
+            f"This is not the training that was published ({STEPS} steps, seeds {SEEDS}), and {TRAINED} holds its "
+            "adapter: name another folder with --out, such as --out build/trained."
         )
 
 
@@ -149,10 +154,14 @@ def main(
     cache: Annotated[Path, typer.Option(help="Folder for vectors and checkpoints.")] = Path("build/training"),
     steps: Annotated[int, typer.Option(min=1, help="Steps; the published adapter took the default.")] = STEPS,
     threads: Annotated[int, typer.Option(min=1, help="Threads of torch.")] = 1,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of what each step draws.")] = SEED,
+    seed: Annotated[
+        list[int] | None,
+        typer.Option(min=0, help=f"Once for each training, of which the mean is kept; {SEEDS} by default."),
+    ] = None,
 ) -> None:
     """Train the embedder, then the reranker on its candidates, then calibrate. What is done is not done again."""
-    keep_the_published(out, steps)
+    seeds = seed or SEEDS
+    keep_the_published(out, steps, seeds)
     rules, asked = usage(lambda: read(folder, "dev"), ValueError)
     torch.set_num_threads(threads)
     cache.mkdir(parents=True, exist_ok=True)
@@ -160,20 +169,27 @@ def main(
     if not embedder.is_file():
         train_embedder.main(folder, out, cache, threads)
     data = load_data(rules, asked, cache, embedder)
+    trained = [train(data, seed, steps, embedder, cache / f"reranker-{seed}.safetensors", threads) for seed in seeds]
+    typer.echo(save_average(trained, reranker))
+    train_calibrate.main(reranker, embedder, threads)
+
+
+def train(data: Data, seed: int, steps: int, embedder: Path, weights: Path, threads: int) -> Path:
+    """Write the adapter of one seed to `weights`, and return that."""
     examples = examples_of(data.taken, data.rules, [data.found[q.question] for q in data.taken])
-    model, tokenizer = new_model(threads)
     samples, lessons = sample_groups(), load_lessons()
     groups = Groups(data.rules, examples, samples, LessonPairs(lessons), seed)
+    model, tokenizer = new_model(threads)
     descend(
         model,
-        cache / "reranker.pt",
+        weights.with_suffix(".pt"),
         made_of=made_of(seed, steps, embedder, data.rules, examples, samples, lessons),
         steps=steps,
         loss_at=lambda step: loss_of(model, tokenizer, groups.of(step)),
         rate_at=lambda step: rate_at(step, steps),
     )
-    typer.echo(save_adapter(model, SCALE, reranker))
-    train_calibrate.main(reranker, embedder, threads)
+    typer.echo(f"seed {seed}: {save_adapter(model, SCALE, weights)}")
+    return weights
 
 
 if __name__ == "__main__":

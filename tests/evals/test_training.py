@@ -19,7 +19,7 @@ from evals.train_groups import Example, Group
 from evals.train_invented import any_rule, near_misses, rule_text, sample
 from evals.train_lessons import load_lessons
 from evals.train_loop import descend
-from evals.train_low_rank import Checkpoint, adapt, falling, save_adapter
+from evals.train_low_rank import Checkpoint, adapt, falling, save_adapter, save_average
 from evals.train_reranker import made_of as reranker_made_of
 from service.errors import ModelFilesError
 from service.low_rank import merge_adapter, read_adapter
@@ -153,6 +153,28 @@ def steps_taken(folder: Path, made_of: str) -> list[int]:
     return taken
 
 
+def test_the_mean_of_two_adapters_merges_to_the_mean_of_both_models(tmp_path: Path) -> None:
+    paths, merged = [], []
+    for number in range(2):
+        model = Layers()
+        torch.manual_seed(number)
+        parameters = adapt(model, rank=2, scale=2.0, first_layer=1, whole=("classifier",))
+        with torch.no_grad():
+            for parameter in parameters:
+                parameter.add_(torch.randn_like(parameter) / 4)
+        paths.append(tmp_path / f"{number}.safetensors")
+        save_adapter(model, 2.0, paths[-1])
+        plain = Layers()
+        merge_adapter(plain, *read_adapter(paths[-1]))
+        merged.append(dict(plain.named_parameters()))
+    save_average(paths, tmp_path / "mean.safetensors")
+    average = Layers()
+    merge_adapter(average, *read_adapter(tmp_path / "mean.safetensors"))
+    assert not torch.equal(merged[0]["classifier.weight"], merged[1]["classifier.weight"])
+    for name, parameter in average.named_parameters():
+        assert torch.allclose(parameter, (merged[0][name] + merged[1][name]) / 2, atol=5e-3), name
+
+
 def test_a_finished_training_is_not_repeated_and_another_one_is_done_whole(tmp_path: Path) -> None:
     assert steps_taken(tmp_path, "one") == [0, 1, 2]
     assert steps_taken(tmp_path, "one") == []
@@ -188,6 +210,7 @@ def test_a_training_is_told_apart_by_its_seed_its_steps_its_embedder_and_its_dat
     [
         (["--steps", "0"], "--steps"),
         (["--steps", "5"], "--out"),
+        (["--seed", "11"], "--out"),
         ([], "DIR must hold"),
         (["--threads", "0"], "--threads"),
     ],
@@ -236,7 +259,7 @@ texts = [f"The Alpha Fund and the {word} Fund must tell the {word} Board and the
          ("Beta", "Gamma", "Delta", "Epsilon", "Zeta", "Eta", "Theta", "Iota")]
 rules = [Rule((1, str(number)), "", text) for number, text in enumerate(texts)]
 examples = [Example(f"What must the {text.split()[5]} Fund do?", (number,), ()) for number, text in enumerate(texts)]
-print([Groups(rules, examples, [], LessonPairs(load_lessons()[:3])).of(step) for step in (0, 60, 200, 501, 502)])
+print([Groups(rules, examples, [], LessonPairs(load_lessons()[:3]), 11).of(step) for step in (0, 60, 200, 501, 502)])
 """
 
 
