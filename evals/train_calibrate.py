@@ -22,17 +22,19 @@ from evals.train_low_rank import replace_file, write_checksums
 from service.knowledge.embed import packaged_model
 from service.knowledge.tuned import load_tuned
 from service.llm.mismatch import mismatch
-from service.ranking import combined_order, log_odds
+from service.ranking import SCORE_WEIGHT, combined_order, log_odds
 from service.rerank.shipped import load_shipped
 
 CANDIDATES = 40
 GRADED = 6
 """TOP_N: only what is graded needs a score that means something."""
+WEIGHTS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 1.0, 1.2, 1.5)
+"""Weights of the score in the combined order that the report compares."""
 
 
-def graded(item: Seen) -> list[int]:
+def graded(item: Seen, weight: float = SCORE_WEIGHT) -> list[int]:
     """Places of the candidates that the product would grade."""
-    return combined_order(item.scores)[:GRADED]
+    return combined_order(item.scores, weight)[:GRADED]
 
 
 def pairs_of(seen: Sequence[Seen]) -> tuple[list[float], list[bool]]:
@@ -105,6 +107,17 @@ def order_of(item: Seen, name: str) -> list[int]:
     return [item.found[place] for place in places]
 
 
+def by_weight(seen: Sequence[Seen], weight: float) -> dict[str, float]:
+    """What the combined order gives with this weight of the score: nDCG@10, and the AUC of the best graded score."""
+    answerable = [item for item in seen if item.probe.expected]
+    orders = [[item.found[place] for place in combined_order(item.scores, weight)] for item in answerable]
+    gains = [ndcg_at(10, order, item.relevant) for order, item in zip(orders, answerable, strict=True)]
+    best: tuple[list[float], list[float]] = ([], [])
+    for item in seen:
+        best[0 if item.probe.expected else 1].append(max(item.scores[place] for place in graded(item, weight)))
+    return {"weight": weight, "ndcg@10": round(mean(gains), 4), "auc": round(auc(*best), 4)}
+
+
 def refusal(seen: Sequence[Seen], shelf: Shelf, threshold: float | None, *, with_rules: bool) -> dict[str, Any]:
     """AUC of the best graded score, and the two kinds of error at a threshold."""
     right, wrong = answer_scores(seen, shelf, with_rules=with_rules)
@@ -126,6 +139,7 @@ def report(seen: Sequence[Seen], shelf: Shelf) -> dict[str, Any]:
     parts = halves(seen)
     threshold = threshold_for(parts["dev"], shelf, 0.05)
     rows: dict[str, Any] = {"threshold": round(threshold, 4)}
+    rows["weights"] = [by_weight(parts["dev"], weight) for weight in WEIGHTS]
     for split, part in parts.items():
         seed = [item for item in part if item.probe.id[0] in "ab"]
         twins = [item for item in part if item.probe.id[0] not in "ab"]
