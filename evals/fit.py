@@ -1,5 +1,6 @@
 """Quote's thresholds, fitted on the development half and on nothing else."""
 
+import math
 from collections.abc import Sequence
 from itertools import product
 
@@ -15,12 +16,10 @@ FALSE_REFUSALS = 0.05
 
 async def fitted(house: House, questions: Sequence[Question]) -> Thresholds:
     """Both thresholds by the shares above; then what is quoted, by facts stated."""
-    right, wrong = (sorted(part) for part in await best_evidence(house, questions))
-    relevant = right[int(FALSE_REFUSALS * len(right))] - 1e-4
-    answers = max(relevant, sorted(wrong, reverse=True)[int(FALSE_ANSWERS * len(wrong))] + 1e-4)
+    relevant, answers = shared_out(*await best_evidence(house, questions))
     best, best_value = Thresholds(), -1
     for quotes, margin in product((1, 2, 3), (0.05, 0.1, 0.2, 0.3)):
-        at = Thresholds(round(relevant, 3), round(answers, 3), quotes, margin)
+        at = Thresholds(relevant, answers, quotes, margin)
         results = [await house.run(question, at) for question in questions]
         value = sum(r.states_facts and not r.states_forbidden for r in answerable(results)) - sum(
             r.status == "answered" for r in unanswerable(results)
@@ -29,6 +28,17 @@ async def fitted(house: House, questions: Sequence[Question]) -> Thresholds:
             best, best_value = at, value
             print(f"# {value:4} {at}", flush=True)  # noqa: T201 - a command's output
     return best
+
+
+def shared_out(right: Sequence[float], wrong: Sequence[float]) -> tuple[float, float]:
+    """Return the two thresholds, of three digits, for the best evidence of answerable and of unanswerable questions.
+
+    Rounded towards fewer faults of the kind that each is there for: the lower one down, the upper one up.
+    """
+    kept = sorted(right)[int(FALSE_REFUSALS * len(right))]
+    held_back = sorted(wrong, reverse=True)[int(FALSE_ANSWERS * len(wrong))]
+    relevant = math.floor(kept * 1000) / 1000
+    return relevant, max(relevant, (math.floor(held_back * 1000) + 1) / 1000)
 
 
 async def best_evidence(house: House, questions: Sequence[Question]) -> tuple[list[float], list[float]]:

@@ -29,8 +29,8 @@ class Thresholds:
     is the most units in an answer, `margin` how far behind the best passage another may be.
     """
 
-    relevant: float = 0.082
-    answers: float = 0.433
+    relevant: float = 0.057
+    answers: float = 0.417
     quotes: int = 3
     margin: float = 0.3
 
