@@ -154,14 +154,14 @@ def main(
     cache: Annotated[Path, typer.Option(help="Folder for vectors and checkpoints.")] = Path("build/training"),
     steps: Annotated[int, typer.Option(min=1, help="Steps; the published adapter took the default.")] = STEPS,
     threads: Annotated[int, typer.Option(min=1, help="Threads of torch.")] = 1,
-    seed: Annotated[
+    seeds: Annotated[
         list[int] | None,
-        typer.Option(min=0, help=f"Once for each training, of which the mean is kept; {SEEDS} by default."),
+        typer.Option("--seed", min=0, help=f"Once for each training, of which the mean is kept; {SEEDS} by default."),
     ] = None,
 ) -> None:
     """Train the embedder, then the reranker on its candidates, then calibrate. What is done is not done again."""
-    seeds = seed or SEEDS
-    keep_the_published(out, steps, seeds)
+    seeded = seeds or SEEDS
+    keep_the_published(out, steps, seeded)
     rules, asked = usage(lambda: read(folder, "dev"), ValueError)
     torch.set_num_threads(threads)
     cache.mkdir(parents=True, exist_ok=True)
@@ -169,7 +169,7 @@ def main(
     if not embedder.is_file():
         train_embedder.main(folder, out, cache, threads)
     data = load_data(rules, asked, cache, embedder)
-    trained = [train(data, seed, steps, embedder, cache / f"reranker-{seed}.safetensors", threads) for seed in seeds]
+    trained = [train(data, seed, steps, embedder, cache / f"reranker-{seed}.safetensors", threads) for seed in seeded]
     typer.echo(save_average(trained, reranker))
     train_calibrate.main(reranker, embedder, threads)
 

@@ -9,7 +9,6 @@ import pytest
 from service.errors import AuditUnavailable, ThreadBusy, ThreadsUnavailable, TooManyRuns
 from service.graph.events import Done, Terminal
 from service.graph.run import Request
-from service.model import ComponentState
 from service.threads import ThreadRef
 from tests.audit.logs import audit_log, bodies
 from tests.fakes import ScriptedModel, services
@@ -130,13 +129,18 @@ async def test_a_lock_that_breaks_as_it_is_let_go_of_changes_neither_the_answer_
         assert [body["ending"]["outcome"] for body in bodies(tmp_path / "audit")] == ["answered"]
 
 
-class Stateless(ScriptedModel):
-    def state(self) -> ComponentState:
+class Speechless(ScriptedModel):
+    @property
+    def warning(self) -> str:
         raise RuntimeError("a fault of the model's adapter")
+
+    @warning.setter
+    def warning(self, _: str) -> None:
+        pass
 
 
 async def test_a_run_that_breaks_as_it_begins_leaves_its_thread_free(tmp_path: Path) -> None:
-    models = iter([Stateless(), ScriptedModel()])
+    models = iter([Speechless(), ScriptedModel()])
     house = House(services(tmp_path), lambda: next(models))
     with pytest.raises(RuntimeError):
         house.runs.start(Request(THREAD, "amber"))
