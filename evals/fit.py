@@ -16,7 +16,7 @@ FALSE_REFUSALS = 0.05
 
 async def fitted(house: House, questions: Sequence[Question]) -> Thresholds:
     """Both thresholds by the shares above; then what is quoted, by facts stated."""
-    relevant, answers = shared_out(*await best_evidence(house, questions))
+    relevant, answers = thresholds_of(*await best_evidence(house, questions))
     best, best_value = Thresholds(), -1
     for quotes, margin in product((1, 2, 3), (0.05, 0.1, 0.2, 0.3)):
         at = Thresholds(relevant, answers, quotes, margin)
@@ -30,7 +30,7 @@ async def fitted(house: House, questions: Sequence[Question]) -> Thresholds:
     return best
 
 
-def shared_out(right: Sequence[float], wrong: Sequence[float]) -> tuple[float, float]:
+def thresholds_of(right: Sequence[float], wrong: Sequence[float]) -> tuple[float, float]:
     """Return the two thresholds, of three digits, for the best evidence of answerable and of unanswerable questions.
 
     Rounded towards fewer faults of the kind that each is there for: the lower one down, the upper one up.

@@ -77,7 +77,7 @@ def save_average(adapters: Sequence[Path], weights: Path) -> str:
     is the sum of theirs. That the mean of models trained from one start is better than each: Wortsman et al. 2022.
     """
     read = [read_adapter(path) for path in adapters]
-    ((scale,), count) = {scale for _, scale in read}, len(read)
+    [scale] = {scale for _, scale in read}
     parts = [tensors for tensors, _ in read]
     average = {}
     for name in parts[0]:
@@ -85,7 +85,7 @@ def save_average(adapters: Sequence[Path], weights: Path) -> str:
         if name.endswith(DOWN):
             average[name] = torch.cat(of, 0)
         elif name.endswith(UP):
-            average[name] = torch.cat(of, 1) / count
+            average[name] = torch.cat(of, 1) / len(read)
         else:
             average[name] = torch.stack(of).mean(0)
     return write_adapter(average, scale, weights)

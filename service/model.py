@@ -172,11 +172,6 @@ class Grade:
     words: str = ""
 
 
-def is_down(grades: Sequence[Grade]) -> bool:
-    """Are these grades all `error` because the model API could not be had?"""
-    return bool(grades) and all(g.result == "error" and g.words.startswith(f"{UNAVAILABLE}:") for g in grades)
-
-
 @dataclass(frozen=True, slots=True)
 class Judgement:
     """A judge's answer on a draft: pass, fail or error, with the judge's words (kept for the record, not streamed)."""
@@ -193,6 +188,11 @@ class Verdict:
     result: Result
     reason: str
     words: str = ""
+
+
+def is_down(said: Sequence[Grade | Verdict]) -> bool:
+    """Are these all `error` because the model API could not be had?"""
+    return bool(said) and all(one.result == "error" and one.words.startswith(f"{UNAVAILABLE}:") for one in said)
 
 
 class StoredSource(TypedDict):

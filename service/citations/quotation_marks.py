@@ -1,10 +1,8 @@
 """Quotation marks in a text: which pairs of them hold what."""
 
 import re
-from bisect import bisect_left
 from collections.abc import Iterable
 from dataclasses import dataclass
-from itertools import accumulate
 
 QUOTED_SENTENCE_WORDS = 3
 """Fewer words in quotation marks are a term ("client money"), which a writer may name without quoting a source."""
@@ -158,17 +156,3 @@ def _closes_single(text: str, at: int) -> bool:
         return False
     later = _SINGLE_MAY_CLOSE.search(text, at + 1) if text[at - 1 : at] == "s" else None
     return later is None or later[0] == "‘"
-
-
-class Held:
-    """Stretches of a text that are held together: answers in the time of one bisection."""
-
-    def __init__(self, spans: Iterable[tuple[int, int]]) -> None:
-        in_order = sorted(spans)
-        self._starts = [start for start, _ in in_order]
-        self._ends = list(accumulate((end for _, end in in_order), max))
-
-    def across(self, before: int, after: int) -> bool:
-        """Does one stretch begin before `before` and end after `after`?"""
-        index = bisect_left(self._starts, before)
-        return index > 0 and self._ends[index - 1] > after

@@ -1,7 +1,8 @@
 """Checks each citation of an answer against the passage it cites, without a model.
 
 Comparison folds white space and nothing else: not case, not quotation marks, not dashes. Bullets at the start of a
-quotation's lines are the answer's layout: they may stand in the passage, and need not.
+quotation's lines are the answer's layout: they may stand in the passage, and need not. What may be a sign (`+`, `>`,
+any mark before a figure) is none.
 """
 
 import re
@@ -14,7 +15,7 @@ from service.knowledge.sentences import sentences
 from service.model import CitationStatus, Passage, Source, Span
 
 _ELLIPSIS = re.compile(r"\[\s*(?:…|\.\s?\.\s?\.)\s*\]|…|\.{3}|\. \. \.")
-_BULLETS = re.compile(r"(?:\A|(?<=\n))(?:[ \t]*[-*+>][ \t]+)+")
+_BULLETS = re.compile(r"(?:\A|(?<=\n))(?:[ \t]*[-*][ \t]++(?![$£€¥]?[ \t]*[.,]?\d))+")
 _TERM = re.compile(r"\d+(?:[.,]\d+)*|\w+")
 _COMMON_WORDS = (
     "a an and are as at be been but by can for from had has have if in into is it its may must no not of on or shall "
@@ -91,7 +92,7 @@ def _check_statement(statement: Statement, passages: dict[int, Passage]) -> list
 def _proving(quoted: Sequence[str], text: str) -> list[int]:
     """Return which quotations of a statement prove it: its sentences, and a short one that is all of the statement.
 
-    A row of two cells in quotation marks claims nothing but itself.
+    A row whose cells stand in one pair of marks claims nothing but itself.
     """
     if len(quoted) == 1 and sum(map(str.isalnum, text)) == sum(map(str.isalnum, quoted[0])):
         return [0]

@@ -1,11 +1,13 @@
-"""The statements of an answer that carry citation markers, and what they put in quotation marks."""
+"""The statements of an answer that carry citation markers."""
 
 import re
-from collections.abc import Iterator
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import accumulate
 
 from service.citations.markers import find_markers
-from service.citations.quotation_marks import Held, paired_marks, quoted_spans
+from service.citations.quotation_marks import paired_marks, quoted_spans
 from service.knowledge.sentences import sentences
 
 _ROW = re.compile(r"[ \t]*\|")
@@ -42,6 +44,20 @@ class _Unit:
     @property
     def text(self) -> str:
         return "".join(self.chars)
+
+
+class _Held:
+    """Stretches of a text that are held together: answers in the time of one bisection."""
+
+    def __init__(self, spans: Iterable[tuple[int, int]]) -> None:
+        in_order = sorted(spans)
+        self._starts = [start for start, _ in in_order]
+        self._ends = list(accumulate((end for _, end in in_order), max))
+
+    def across(self, before: int, after: int) -> bool:
+        """Does one stretch begin before `before` and end after `after`?"""
+        index = bisect_left(self._starts, before)
+        return index > 0 and self._ends[index - 1] > after
 
 
 def statements(answer: str) -> list[Statement]:
@@ -98,7 +114,7 @@ def _statement(unit: _Unit, text: str, spans: list[tuple[int, int]], index: int)
 
 def _uncut_quotations(text: str, spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
     """Join sentences that one pair of quotation marks holds together."""
-    held = Held((span.start, span.end) for span in quoted_spans(text) if span.closed)
+    held = _Held((span.start, span.end) for span in quoted_spans(text) if span.closed)
     joined: list[tuple[int, int]] = []
     for start, end in spans:
         # A line break is kept only where a quotation goes on.
@@ -130,7 +146,7 @@ def _units(answer: str) -> Iterator[_Unit]:
         yield unit
 
 
-def _held_lines(answer: str) -> Held:
+def _held_lines(answer: str) -> _Held:
     """Where in the answer a pair of double quotation marks holds lines together.
 
     A single one may be an apostrophe: too little to hold a list or two paragraphs together.
@@ -140,7 +156,7 @@ def _held_lines(answer: str) -> Held:
         _add_line(whole, line, 0, position)
         position += len(line)
     spans = [span for span in paired_marks(whole.text) if span.closed and span.opener != "‘"]
-    return Held((whole.offsets[span.start - 1], whole.offsets[span.end] + 1) for span in spans)
+    return _Held((whole.offsets[span.start - 1], whole.offsets[span.end] + 1) for span in spans)
 
 
 def _kind(line: str, previous: str) -> tuple[str, int]:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from service.errors import DependencyError, ModelUnavailable, ModelUnusable
 from service.graph.nodes.judge import documents_verdict
 from service.graph.state import State
-from service.model import UNAVAILABLE, Grade, Verdict
+from service.model import Grade, Verdict, is_down
 
 LACKING = "The knowledge base does not hold enough to answer this reliably."
 FAILED = "No answer that was written passed its checks, so none is shown."
@@ -47,6 +47,5 @@ def fault_behind(state: State, reason: str) -> DependencyError | None:
     said: Sequence[Grade | Verdict] = (
         list(state["grades"].values()) if of_grades else [state["grounded"], state["answers"]]
     )
-    words = [one.words for one in said if one.result == "error"]
-    down = bool(words) and all(each.startswith(f"{UNAVAILABLE}:") for each in words)
-    return ModelUnavailable(UNKNOWN[reason]) if down else ModelUnusable(UNKNOWN[reason])
+    faults = [one for one in said if one.result == "error"]
+    return (ModelUnavailable if is_down(faults) else ModelUnusable)(UNKNOWN[reason])

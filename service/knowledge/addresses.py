@@ -25,14 +25,14 @@ def whole_address(address: str, base_url: str) -> str | None:
 
     An absolute address (http, https) leads to itself, whatever the base is.
     """
-    if is_absolute(address):
+    if _is_absolute(address):
         return address
     if not address or not base_url or _climbs(address):
         return None
     return _folder(base_url) + ("" if address == _THE_BASE else address.lstrip("/"))
 
 
-def is_absolute(address: str) -> bool:
+def _is_absolute(address: str) -> bool:
     return _ABSOLUTE.match(address) is not None
 
 

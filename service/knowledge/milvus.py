@@ -23,6 +23,7 @@ from service.knowledge.milvus_rows import (
     requests_of,
     row_of,
     scope_filter,
+    version_of,
     whole_version,
 )
 from service.knowledge.milvus_schema import GRPC_OPTIONS, LOAD_TIMEOUT_S, Capability, dense_params, prepare_collection
@@ -199,11 +200,11 @@ class MilvusKnowledge:
         if not is_storable(source):
             return {}
         await self._flush_if_needed()
-        rows = defaultdict(list)
+        versions = defaultdict(list)
         fields = ["passage_id", "address", "sha256", "parts", "details"]
         async for row in self._rows(f"source == {literal(source)}", fields):
-            rows[row["address"]].append(row)
-        return {address: whole_version(parts) for address, parts in rows.items()}
+            versions[row["address"]].append(version_of(row))
+        return {address: whole_version(found) for address, found in versions.items()}
 
     async def replace(self, source: str, address: str, passages: Sequence[Passage]) -> None:
         """As the port says. Raises `IngestError`, before anything is written, for text that cannot be stored.

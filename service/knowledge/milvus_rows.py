@@ -34,6 +34,9 @@ TEXT_FIELDS: dict[str, int] = {
 STORED_FIELDS = [*TEXT_FIELDS, "page", "details"]
 """What a search brings back: everything but the vectors and the terms."""
 
+Version = tuple[str, int, int | None]
+"""What a row says of its document: the snapshot's sha256, how many passages it was cut into, and by which `CUT`."""
+
 CUT = 2
 """How pages are cut and terms are made. Raised whenever the same page gives other rows: a document that an earlier
 version of Gatehouse cut then counts as changed, and the next ingest writes it anew."""
@@ -119,17 +122,20 @@ def passage_of(row: Mapping[str, Any]) -> Passage:
     )
 
 
-def whole_version(rows: Sequence[Mapping[str, Any]]) -> str:
+def version_of(row: Mapping[str, Any]) -> Version:
+    return row["sha256"], row["parts"], row["details"].get("cut")
+
+
+def whole_version(versions: Sequence[Version]) -> str:
     """Return the snapshot sha256 that a document's rows share, or "" when they are not one complete version.
 
     Milvus has no transactions: a replacement that was cut off leaves a mixture or a piece, which this makes visible,
     so that the next ingest sees the document as changed. So is one that was cut as no page is cut today (`CUT`).
     """
-    versions = {(row["sha256"], row["parts"], row["details"].get("cut")) for row in rows}
-    if len(versions) != 1:
+    if len(set(versions)) != 1:
         return ""
-    ((sha256, parts, cut),) = versions
-    return sha256 if parts == len(rows) and cut == CUT else ""
+    sha256, parts, cut = versions[0]
+    return sha256 if parts == len(versions) and cut == CUT else ""
 
 
 # Filters

@@ -29,10 +29,6 @@ class WithFallback:
         self._switched = False
 
     @property
-    def switched(self) -> bool:
-        return self._switched
-
-    @property
     def name(self) -> str:
         return f"{self._primary.name}, then {self._spare.name}" if self._switched else self._primary.name
 

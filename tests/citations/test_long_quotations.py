@@ -88,6 +88,34 @@ def test_bullets_are_layout_and_no_words_of_the_source(answer: str) -> None:
     assert statuses(answer, LIST) == ["verified"]
 
 
+@pytest.mark.parametrize(
+    ("figure", "written"),
+    [
+        ("5", "> 5"),
+        ("5", "+ 5"),
+        ("5", "- 5"),
+        ("5", "-  5"),
+        ("5", "- - 5"),
+        ("£5", "- £5"),
+        ("£5", "> £5"),
+        (".5", "- .5"),
+        ("five", "> five"),
+        ("five", "+ five"),
+    ],
+)
+def test_a_sign_before_a_figure_is_no_bullet(figure: str, written: str) -> None:
+    text = f"The charge is due where the ratio is {figure} per cent."
+    answer = f"“The charge is due where the ratio is\n{written} per cent.” [[1]]"
+    assert len(missing_quotations(answer, source(text))) == 1
+    assert statuses(answer, text) == ["unsupported"]
+
+
+def test_a_sign_that_the_source_has_may_begin_a_line_of_the_quotation() -> None:
+    for sign in (">", "+", "-"):
+        answer = f"“The charge is due where the ratio is\n{sign} 5 per cent.” [[1]]"
+        assert statuses(answer, f"The charge is due where the ratio is {sign} 5 per cent.") == ["verified"]
+
+
 def test_a_number_of_an_item_is_a_word_of_the_source() -> None:
     answer = "“A firm must:\n1. keep its records for five years;” [[1]]"
     assert len(missing_quotations(answer, source(LIST))) == 1

@@ -22,7 +22,16 @@ from service.errors import EmbeddingMismatch, KnowledgeBaseError, StoreLocked
 from service.knowledge import milvus, milvus_rows
 from service.knowledge.lite_store import LiteStore
 from service.knowledge.milvus import MilvusKnowledge
-from service.knowledge.milvus_rows import CUT, literal, passage_of, row_of, scope_filter, whole_version
+from service.knowledge.milvus_rows import (
+    CUT,
+    Version,
+    literal,
+    passage_of,
+    row_of,
+    scope_filter,
+    version_of,
+    whole_version,
+)
 from service.knowledge.milvus_schema import Capability, has_bm25
 from service.knowledge.terms import stem, terms_of
 from service.model import Scope
@@ -446,7 +455,7 @@ def test_what_was_stored_before_the_rows_of_tables_were_is_read_without_them() -
 
 
 @pytest.mark.parametrize(
-    ("rows", "expected"),
+    ("versions", "expected"),
     [
         ([("a", 2, CUT), ("a", 2, CUT)], "a"),
         ([("a", 2, CUT)], ""),
@@ -458,10 +467,15 @@ def test_what_was_stored_before_the_rows_of_tables_were_is_read_without_them() -
     ],
 )
 def test_a_document_is_whole_when_all_parts_of_one_version_are_there_and_cut_as_today(
-    rows: list[tuple[str, int, int | None]], expected: str
+    versions: list[Version], expected: str
 ) -> None:
-    stored = [{"sha256": sha256, "parts": parts, "details": {"cut": cut}} for sha256, parts, cut in rows]
-    assert whole_version(stored) == expected
+    assert whole_version(versions) == expected
+
+
+def test_a_row_says_which_version_of_its_document_it_belongs_to() -> None:
+    row = row_of(passage("money"), parts=3, with_terms=True)
+    assert version_of(row) == (passage("money").sha256, 3, CUT)
+    assert version_of({**row, "details": {}})[2] is None
 
 
 @given(st.text())

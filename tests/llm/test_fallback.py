@@ -114,7 +114,7 @@ async def test_a_primary_that_works_is_never_left() -> None:
     assert await model.grade("q", [passage()], usage) == [Grade("pass")]
     assert await model.rewrite("q", "t", [], usage) == "primary: q"
     assert await written(model, usage) == ["primary0 ", "primary1 "]
-    assert (model.switched, model.name, model.state().detail, model.warning) == (False, "primary", "primary", "")
+    assert (model.name, model.state().detail, model.warning) == ("primary", "primary", "")
     assert spare.asked == []
 
 
@@ -133,7 +133,6 @@ async def test_the_spare_takes_over_for_the_rest_of_the_run(
 ) -> None:
     model, primary, spare = pair(DOWN, grades=[UNAVAILABLE])
     await call(model, Usage())
-    assert model.switched
     assert model.name == "primary, then spare"
     assert model.warning == SWITCHED
     await model.condense(TURNS, "q", Usage())
@@ -166,7 +165,7 @@ async def test_a_draft_that_began_is_not_begun_again() -> None:
     assert await anext(stream) == "primary0 "
     with pytest.raises(ModelUnavailable):
         await anext(stream)
-    assert (model.switched, spare.asked) == (False, [])
+    assert (model.warning, spare.asked) == ("", [])
 
 
 @pytest.mark.parametrize("fault", [AnswerCut("refusal"), ModelUnusable("nothing"), RuntimeError("a bug")])
@@ -174,7 +173,7 @@ async def test_only_an_unavailable_model_is_left(fault: Exception) -> None:
     model, _, spare = pair(fault)
     with pytest.raises(type(fault)):
         await written(model)
-    assert (model.switched, spare.asked) == (False, [])
+    assert (model.warning, spare.asked) == ("", [])
 
 
 async def test_a_judge_that_is_down_leaves_the_draft_unassessed() -> None:
@@ -182,7 +181,7 @@ async def test_a_judge_that_is_down_leaves_the_draft_unassessed() -> None:
     await written(model)
     assert (await model.judge_grounded("q", "a", SOURCES, Usage())).result == "error"
     assert (await model.judge_answers("q", "a", [], Usage())).result == "error"
-    assert (model.switched, spare.asked) == (False, [])
+    assert (model.warning, spare.asked) == ("", [])
 
 
 @pytest.mark.parametrize(
@@ -192,7 +191,7 @@ async def test_a_judge_that_is_down_leaves_the_draft_unassessed() -> None:
 async def test_grades_that_are_errors_for_another_reason_stand(grades: list[Grade]) -> None:
     model, _, spare = pair(grades=grades)
     assert await model.grade("q", [passage()] * len(grades), Usage()) == grades
-    assert (model.switched, spare.asked) == (False, [])
+    assert (model.warning, spare.asked) == ("", [])
 
 
 async def test_concurrent_grades_that_find_the_primary_down_are_each_graded_by_the_spare() -> None:
@@ -233,7 +232,7 @@ async def test_claude_down_for_a_grade_hands_one_run_to_the_spare() -> None:
         run, next_run = (WithFallback(claude, Scripted("spare")) for _ in range(2))
         assert await run.grade(QUESTION, [passage()], Usage()) == [Grade("pass")]
         assert "".join(await written(next_run)) == TEXT
-        assert (run.switched, next_run.switched) == (True, False)
+        assert (run.warning, next_run.warning) == (SWITCHED, "")
         await claude.aclose()
 
 

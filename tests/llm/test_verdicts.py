@@ -19,7 +19,7 @@ from service.llm.verdicts import (
     one_line,
     one_object,
 )
-from service.model import Grade, Judgement, is_down
+from service.model import Grade, Judgement, Verdict, is_down
 
 BELIEVED = {
     "bare": '{"relevant": "yes"}',
@@ -207,13 +207,14 @@ def test_a_line_is_taken_whole_or_not_at_all(text: str, line: str) -> None:
     assert one_line(text, "otherwise") == line
 
 
-def test_only_an_api_that_is_down_for_every_passage_is_down() -> None:
+def test_only_an_api_that_is_down_for_every_passage_or_draft_is_down() -> None:
     down, cut, good = Grade("error", "unavailable: x"), Grade("error", "cut: max_tokens"), Grade("pass", "")
     assert is_down([down, down])
     assert not is_down([down, cut])
     assert not is_down([down, good])
     assert not is_down([Grade("fail", "unavailable: so says the judge")])
     assert not is_down([])
+    assert is_down([Verdict("grounded", "error", "not_assessed", "unavailable: x")])
 
 
 @pytest.mark.parametrize("schema", [GRADE_SCHEMA, BATCH_SCHEMA, GROUNDED_SCHEMA, ANSWERS_SCHEMA])
