@@ -26,12 +26,18 @@ OPENINGS = re.compile(
     r"in that case|for those|for them)\b",
     re.IGNORECASE,
 )
-WEAK_OPENING = re.compile(r"^(?:so|why|ok(?:ay)?)\b\W*", re.IGNORECASE)
+WEAK_OPENING = re.compile(r"^(?:(?:so|why|ok(?:ay)?)\b\W*)+", re.IGNORECASE)
 """What opens a continuation, and as well a question that names its topic: "Why must a firm keep its records?"."""
-DEFINED = re.compile(r"^what(?:'s| is| are)( an?)? ([^?.!]+)\W*$|^what does( an?)? ([^?.!]+) mean\W*$", re.IGNORECASE)
+# Without two ways to read the same white space or marks: a question may hold thousands of them.
+DEFINED = re.compile(
+    r"^what(?:'s| is| are)( an?)? ([^?.!]+)(?:[?.!]\W*)?$|^what does( an?)? ([^?.!]+) mean\b[^?.!\w]*(?:[?.!]\W*)?$",
+    re.IGNORECASE,
+)
 CARRIED = re.compile(r"(?P<own>.*\S) \((?P<topic>[^()]+)\)", re.DOTALL)
 POINTER_LIST = "it its they them their this that these those there such same one ones former latter he she"
 POINTERS = frozenset(POINTER_LIST.split())
+UNNAMING = (STOP_WORDS - {"own"}) | POINTERS
+"""What the name of a thing does not hold; "own funds" is one."""
 
 MARKER_LIKE = re.compile(r"\[\[\d+\]\]")
 JOINED_NUMBER = re.compile(r"(\d+(?:\.\d+)*)(?:-[^\W\d_]|(?:st|nd|rd|th)(?:-|$))")
@@ -119,11 +125,7 @@ def proper_names(question: str) -> set[str]:
 
 def is_follow_up(question: str) -> bool:
     """Whether a question leans on the turn before: it opens as a continuation, points back, or names nothing."""
-    asked = question.strip()
-    opened = WEAK_OPENING.match(asked)
-    if opened:
-        rest = asked[opened.end() :]
-        return len(content_words(rest)) <= 3 or is_follow_up(rest)
+    asked = WEAK_OPENING.sub("", question.strip())
     if OPENINGS.search(asked):
         return True
     if asks_for_a_meaning(asked):
@@ -144,7 +146,7 @@ def asks_for_a_meaning(question: str) -> bool:
         return False
     noun = words(found[2] or found[4])
     least = 1 if found[1] or found[3] else 2
-    return len(noun) >= least and not any(word in STOP_WORDS or word in POINTERS for word in noun)
+    return len(noun) >= least and not any(word in UNNAMING for word in noun)
 
 
 def antecedent_before_pointer(said: Sequence[str]) -> bool:

@@ -1,5 +1,6 @@
 """What Quote does with words alone."""
 
+import time
 from dataclasses import replace
 from itertools import pairwise
 
@@ -123,6 +124,10 @@ def test_a_figure_is_carried_only_where_the_follow_up_points_back_and_names_none
         "What does market abuse mean?",
         "Why must records of calls be kept for five years?",
         "So when must a category B firm file its annual return?",
+        "Why must a firm keep its records?",
+        "Okay, what is client money?",
+        "Ok, so what is a trust?",
+        "What are own funds?",
     ],
 )
 def test_a_question_that_opens_like_a_follow_up_and_names_its_topic_stands_alone(question: str) -> None:
@@ -131,10 +136,31 @@ def test_a_question_that_opens_like_a_follow_up_and_names_its_topic_stands_alone
 
 @pytest.mark.parametrize(
     "question",
-    ["What is the limit?", "What is due?", "What is that one?", "Why not?", "So how long?", "So what is required?"],
+    [
+        "What is the limit?",
+        "What is due?",
+        "What is that one?",
+        "Why not?",
+        "So how long?",
+        "So what is required?",
+        "Ok, why?",
+    ],
 )
 def test_a_question_that_opens_like_one_and_names_no_topic_of_its_own_is_a_follow_up(question: str) -> None:
     assert is_follow_up(question)
+
+
+def test_a_question_of_openings_alone_is_a_follow_up_however_many_there_are() -> None:
+    assert is_follow_up("ok " * 1200)
+    assert is_follow_up("So, why, okay? " * 4000)
+
+
+@pytest.mark.parametrize("filling", [" ", "-", "mean ", " mean  ", "so ", "?"])
+def test_a_long_question_that_opens_like_a_definition_takes_no_time(filling: str) -> None:
+    began = time.process_time()
+    for opening in ("What is a", "What does", "So what does a"):
+        is_follow_up(f"{opening} {filling * 20_000}?x")
+    assert time.process_time() - began < 2
 
 
 @pytest.mark.parametrize(
