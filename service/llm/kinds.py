@@ -1,7 +1,6 @@
 """Kinds of which a rule for one says nothing on another, and which of them a text names."""
 
 import re
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 # "retail and professional", "retail, professional or", "A/B", "from B to A". Bounded and without two ways to read the
@@ -30,9 +29,16 @@ class Modified:
             said |= {word for found in re.findall(run, folded) for word in re.findall(one, found)}
         return {f"{word} {noun}" for word, noun in self.kinds.items() if word in said}
 
-    def siblings(self, said: Iterable[str]) -> set[str]:
-        """The words for the other kinds, where `said` has the word for one of them."""
-        here = self.kinds.keys() & set(said)
+    def replaced(self, text: str) -> set[str]:
+        """The words for the other kinds, where a follow-up has the word for one of them in its place.
+
+        That is before a noun of the contrast or "one", or at the end behind a word like "the": "and the annual?". In
+        "and the main exceptions?" and "who is eligible?" it is a word like others.
+        """
+        one = "|".join(self.kinds)
+        heads = "|".join(map(_either_number, sorted(set(self.kinds.values()))))
+        placed = rf"\b({one})[ -](?:{heads}|ones?)\b|\b(?:for|about|the|and|or|only|as|to be) ({one})\W*$"
+        here = {word for pair in re.findall(placed, spaced(text).lower()) for word in pair if word}
         return self.kinds.keys() - here if here else set()
 
 

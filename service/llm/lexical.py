@@ -40,7 +40,7 @@ UNNAMING = (STOP_WORDS - {"own"}) | POINTERS
 """What the name of a thing does not hold; "own funds" is one."""
 
 MARKER_LIKE = re.compile(r"\[\[\d+\]\]")
-JOINED_NUMBER = re.compile(r"(\d+(?:\.\d+)*)(?:-[^\W\d_]|(?:st|nd|rd|th)(?:-|$))")
+JOINED_NUMBER = re.compile(r"(\d+(?:\.\d+)*)(?:-[^\W\d_]{2}|(?:st|nd|rd|th)(?:-|$))")
 ENUMERATOR = re.compile(r"(?:^|(?<=[.?!;:]\s))[^\S\n]*\(?\d{1,2}[.):](?=\s)", re.MULTILINE)
 DATELINE = re.compile(
     r"(?:version [\w.]+ )?(?:this )?(?:page )?(?:was )?(?:first |last )?(?:updated|reviewed|published)\b[^.]{0,40}"
@@ -102,7 +102,7 @@ def figures(text: str) -> set[str]:
     """The figures, dates and identifiers of a text ("2031", "out-2", "15,000"): what has a digit in it.
 
     What is joined to a bare number is its unit, ordinal or genitive: "14-day", "1st" and "2031's" name 14, 1 and 2031.
-    An identifier and a date stand whole: "out-2", "4.2.3", "2031-07-01".
+    An identifier and a date stand whole: "out-2", "4.2.3", "10-k", "2031-q1", "2031-07-01".
     """
     said = (word.removesuffix("'s") for word in words(text) if any(character.isdigit() for character in word))
     return {found[1] if (found := JOINED_NUMBER.match(word)) else word for word in said}
@@ -168,21 +168,26 @@ def carry_topic(previous: str, question: str) -> str:
 
 
 def replaced_words(question: str) -> set[str]:
-    """Stems of the words for the other kinds, where the question has the word for one ("annual": "quarterly")."""
-    said = words(question)
-    return {stem(word) for kinds in CONTRASTS if isinstance(kinds, Modified) for word in kinds.siblings(said)}
+    """Stems of the words for the other kinds, where the question names one ("the annual one": "quarterly")."""
+    return {stem(word) for kinds in CONTRASTS if isinstance(kinds, Modified) for word in kinds.replaced(question)}
 
 
 def leans_on_figures(question: str) -> bool:
-    """Whether the figures of the turn before are still meant: it names none, and points back or names nothing."""
+    """Whether the figures of the turn before are still meant: it puts none, no name and no new subject in their place.
+
+    A name beside a pointer is no such place: "does it go to the Authority?".
+    """
     points_back = any(word in POINTERS for word in words(question))
-    return not names(question) and (points_back or not content_words(question))
+    turns_away = proper_names(question) or asks_for_a_meaning(OPENINGS.sub("", question.strip()).lstrip(" ,"))
+    return not names(question) and (points_back or not turns_away)
 
 
 def own_words(question: str) -> str:
     """The question without what `carry_topic` put behind it, which is sought behind a follow-up only.
 
-    What only the turn before named may help to find a passage. It is no ground to reject one.
+    What only the turn before named may help to find a passage. It is no ground to reject one. Words that a person put
+    in such brackets behind a question like a follow-up ("how long to cancel? (14 days)") are taken off as well: nothing
+    tells them from carried ones, and what they name then rejects no passage.
     """
     found = CARRIED.fullmatch(question)
     if not found or not is_follow_up(found["own"]):

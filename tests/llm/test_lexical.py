@@ -109,7 +109,50 @@ def test_a_kind_that_the_follow_up_replaces_is_not_carried() -> None:
     assert carry_topic("When is the quarterly return due?", "And the annual one?") == "And the annual one? (return due)"
 
 
-def test_a_figure_is_carried_only_where_the_follow_up_points_back_and_names_none() -> None:
+@pytest.mark.parametrize(
+    ("previous", "question", "carried"),
+    [
+        ("When may a firm leave the growth market?", "And the main exceptions?", "may firm leave growth market"),
+        ("What must a retail client be told?", "Who is eligible?", "retail client told"),
+    ],
+)
+def test_a_kind_that_the_follow_up_does_not_replace_is_carried(previous: str, question: str, carried: str) -> None:
+    assert carry_topic(previous, question) == f"{question} ({carried})"
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "And annual?",
+        "Or the annual?",
+        "What about annual ones?",
+        "And for an annual\nreturn?",
+        "And the annual returns?",
+    ],
+)
+def test_a_kind_before_its_noun_or_at_the_end_replaces_its_siblings(question: str) -> None:
+    assert "quarterly" not in carry_topic("When is the quarterly return due?", question)
+
+
+@pytest.mark.parametrize(
+    "question",
+    ["And if it turns out to be only significant?", "What if it turns out to be minor?", "If classed as significant?"],
+)
+def test_a_kind_that_the_thing_turns_out_to_be_replaces_its_siblings(question: str) -> None:
+    assert "major" not in carry_topic("When must a major operational incident be first reported?", question)
+
+
+@pytest.mark.parametrize("question", ["And the deadline?", "And the main exceptions?", "What about late payment?"])
+def test_a_figure_is_carried_where_the_follow_up_names_nothing_in_its_place(question: str) -> None:
+    assert carry_topic("What is the fee for Form PR-1?", question) == f"{question} (fee form pr-1)"
+
+
+def test_a_figure_is_not_carried_to_a_question_for_the_meaning_of_something_else() -> None:
+    assert not is_follow_up("What is client money?")
+    assert carry_topic("What is the fee for Form PR-1?", "And what is client money?").endswith(" (fee form)")
+
+
+def test_a_figure_is_carried_only_where_the_follow_up_names_none_and_no_other_name() -> None:
     assert carry_topic("What is the fee for Form PR-1?", "How is it paid?") == "How is it paid? (fee form pr-1)"
     assert carry_topic("What is the fee for Form PR-1?", "And why?") == "And why? (fee form pr-1)"
     assert carry_topic("What is the fee for Form PR-1?", "And for Form CA?") == "And for Form CA? (fee)"
@@ -171,6 +214,7 @@ def test_a_long_question_that_opens_like_a_definition_takes_no_time(filling: str
         ("a 10.5-hour day", {"10.5"}),
         ("2031’s rules, Form OUT-2's fee", {"2031", "out-2"}),
         ("from the 1st of July", {"1"}),
+        ("Form 10-K for 2031-Q1 under 4.2-b", {"10-k", "2031-q1", "4.2-b"}),
         ("OUT-2, CM 4.2.3, PR-1, 2031-07-01 and 15a", {"out-2", "4.2.3", "pr-1", "2031-07-01", "15a"}),
     ],
 )
