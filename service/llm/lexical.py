@@ -26,15 +26,21 @@ OPENINGS = re.compile(
     r"in that case|for those|for them)\b",
     re.IGNORECASE,
 )
-WEAK_OPENING = re.compile(r"^(?:so|why|ok(?:ay)?)\b\W*", re.IGNORECASE)
+WEAK_OPENING = re.compile(r"^(?:(?:so|why|ok(?:ay)?)\b\W*)+", re.IGNORECASE)
 """What opens a continuation, and as well a question that names its topic: "Why must a firm keep its records?"."""
-DEFINED = re.compile(r"^what(?:'s| is| are)( an?)? ([^?.!]+)\W*$|^what does( an?)? ([^?.!]+) mean\W*$", re.IGNORECASE)
+# Without two ways to read the same white space or marks: a question may hold thousands of them.
+DEFINED = re.compile(
+    r"^what(?:'s| is| are)( an?)? ([^?.!]+)(?:[?.!]\W*)?$|^what does( an?)? ([^?.!]+) mean\b[^?.!\w]*(?:[?.!]\W*)?$",
+    re.IGNORECASE,
+)
 CARRIED = re.compile(r"(?P<own>.*\S) \((?P<topic>[^()]+)\)", re.DOTALL)
 POINTER_LIST = "it its they them their this that these those there such same one ones former latter he she"
 POINTERS = frozenset(POINTER_LIST.split())
+UNNAMING = (STOP_WORDS - {"own"}) | POINTERS
+"""What the name of a thing does not hold; "own funds" is one."""
 
 MARKER_LIKE = re.compile(r"\[\[\d+\]\]")
-JOINED_NUMBER = re.compile(r"(\d+(?:\.\d+)*)(?:-[^\W\d_]|(?:st|nd|rd|th)(?:-|$))")
+JOINED_NUMBER = re.compile(r"(\d+(?:\.\d+)*)(?:-[^\W\d_]{2}|(?:st|nd|rd|th)(?:-|$))")
 ENUMERATOR = re.compile(r"(?:^|(?<=[.?!;:]\s))[^\S\n]*\(?\d{1,2}[.):](?=\s)", re.MULTILINE)
 DATELINE = re.compile(
     r"(?:version [\w.]+ )?(?:this )?(?:page )?(?:was )?(?:first |last )?(?:updated|reviewed|published)\b[^.]{0,40}"
@@ -96,7 +102,7 @@ def figures(text: str) -> set[str]:
     """The figures, dates and identifiers of a text ("2031", "out-2", "15,000"): what has a digit in it.
 
     What is joined to a bare number is its unit, ordinal or genitive: "14-day", "1st" and "2031's" name 14, 1 and 2031.
-    An identifier and a date stand whole: "out-2", "4.2.3", "2031-07-01".
+    An identifier and a date stand whole: "out-2", "4.2.3", "10-k", "2031-q1", "2031-07-01".
     """
     said = (word.removesuffix("'s") for word in words(text) if any(character.isdigit() for character in word))
     return {found[1] if (found := JOINED_NUMBER.match(word)) else word for word in said}
@@ -119,11 +125,7 @@ def proper_names(question: str) -> set[str]:
 
 def is_follow_up(question: str) -> bool:
     """Whether a question leans on the turn before: it opens as a continuation, points back, or names nothing."""
-    asked = question.strip()
-    opened = WEAK_OPENING.match(asked)
-    if opened:
-        rest = asked[opened.end() :]
-        return len(content_words(rest)) <= 3 or is_follow_up(rest)
+    asked = WEAK_OPENING.sub("", question.strip())
     if OPENINGS.search(asked):
         return True
     if asks_for_a_meaning(asked):
@@ -144,7 +146,7 @@ def asks_for_a_meaning(question: str) -> bool:
         return False
     noun = words(found[2] or found[4])
     least = 1 if found[1] or found[3] else 2
-    return len(noun) >= least and not any(word in STOP_WORDS or word in POINTERS for word in noun)
+    return len(noun) >= least and not any(word in UNNAMING for word in noun)
 
 
 def antecedent_before_pointer(said: Sequence[str]) -> bool:
@@ -166,21 +168,26 @@ def carry_topic(previous: str, question: str) -> str:
 
 
 def replaced_words(question: str) -> set[str]:
-    """Stems of the words for the other kinds, where the question has the word for one ("annual": "quarterly")."""
-    said = words(question)
-    return {stem(word) for kinds in CONTRASTS if isinstance(kinds, Modified) for word in kinds.siblings(said)}
+    """Stems of the words for the other kinds, where the question names one ("the annual one": "quarterly")."""
+    return {stem(word) for kinds in CONTRASTS if isinstance(kinds, Modified) for word in kinds.replaced(question)}
 
 
 def leans_on_figures(question: str) -> bool:
-    """Whether the figures of the turn before are still meant: it names none, and points back or names nothing."""
+    """Whether the figures of the turn before are still meant: it puts none, no name and no new subject in their place.
+
+    A name beside a pointer is no such place: "does it go to the Authority?".
+    """
     points_back = any(word in POINTERS for word in words(question))
-    return not names(question) and (points_back or not content_words(question))
+    turns_away = proper_names(question) or asks_for_a_meaning(OPENINGS.sub("", question.strip()).lstrip(" ,"))
+    return not names(question) and (points_back or not turns_away)
 
 
 def own_words(question: str) -> str:
     """The question without what `carry_topic` put behind it, which is sought behind a follow-up only.
 
-    What only the turn before named may help to find a passage. It is no ground to reject one.
+    What only the turn before named may help to find a passage. It is no ground to reject one. Words that a person put
+    in such brackets behind a question like a follow-up ("how long to cancel? (14 days)") are taken off as well: nothing
+    tells them from carried ones, and what they name then rejects no passage.
     """
     found = CARRIED.fullmatch(question)
     if not found or not is_follow_up(found["own"]):

@@ -18,9 +18,11 @@ _PAST_MARK = re.compile(rf"\b(?:former|formerly|previous|previously|existing)\b|
 _PAST_QUESTION = re.compile(r"\b(?:did|was|were|had)\b")
 _RULE_WORD = re.compile(
     r"\b(?:rules?|limits?|periods?|thresholds?|deadlines?|minimum|maximum|rates?|sums?|fees?|(?:sur)?charges?|must"
+    r"|lev(?:y|ies)|penalt(?:y|ies) for|ratios?"
     r"|ha(?:ve|s|d) to|need(?:s|ed)?|due|dut(?:y|ies)|requir\w+|appl(?:y|ies|ied|icable)|allow(?:s|ed)?"
     r"|permit(?:s|ted)?|oblig\w+|entitled|in force|firms? pay|how (?:long|often|soon|early))\b"
 )
+_EVENT = re.compile(r"\b(?:fined|censured|suspended|expelled|convicted|applied for|on average|took place)\b")
 _YEAR = re.compile(r"\b(?:19|20)\d\d\b")
 
 
@@ -46,9 +48,9 @@ def folded(text: str) -> str:
 def is_about_the_past(asked: str) -> bool:
     """Whether the question, folded, asks what a rule was.
 
-    It names an earlier regime, or it stands in a past tense with a year and a word of rules: "which firm was fined in
-    2031" asks for an event.
+    It names an earlier regime, or it stands in a past tense with a year and a word of rules, and asks for no event:
+    "which firm was fined in 2031 for a breach of the rules" does.
     """
     if _PAST_RULE.search(asked):
         return True
-    return all(said.search(asked) for said in (_PAST_QUESTION, _YEAR, _RULE_WORD))
+    return not _EVENT.search(asked) and all(said.search(asked) for said in (_PAST_QUESTION, _YEAR, _RULE_WORD))

@@ -1,5 +1,6 @@
 """What Quote does with words alone."""
 
+import time
 from dataclasses import replace
 from itertools import pairwise
 
@@ -108,7 +109,50 @@ def test_a_kind_that_the_follow_up_replaces_is_not_carried() -> None:
     assert carry_topic("When is the quarterly return due?", "And the annual one?") == "And the annual one? (return due)"
 
 
-def test_a_figure_is_carried_only_where_the_follow_up_points_back_and_names_none() -> None:
+@pytest.mark.parametrize(
+    ("previous", "question", "carried"),
+    [
+        ("When may a firm leave the growth market?", "And the main exceptions?", "may firm leave growth market"),
+        ("What must a retail client be told?", "Who is eligible?", "retail client told"),
+    ],
+)
+def test_a_kind_that_the_follow_up_does_not_replace_is_carried(previous: str, question: str, carried: str) -> None:
+    assert carry_topic(previous, question) == f"{question} ({carried})"
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "And annual?",
+        "Or the annual?",
+        "What about annual ones?",
+        "And for an annual\nreturn?",
+        "And the annual returns?",
+    ],
+)
+def test_a_kind_before_its_noun_or_at_the_end_replaces_its_siblings(question: str) -> None:
+    assert "quarterly" not in carry_topic("When is the quarterly return due?", question)
+
+
+@pytest.mark.parametrize(
+    "question",
+    ["And if it turns out to be only significant?", "What if it turns out to be minor?", "If classed as significant?"],
+)
+def test_a_kind_that_the_thing_turns_out_to_be_replaces_its_siblings(question: str) -> None:
+    assert "major" not in carry_topic("When must a major operational incident be first reported?", question)
+
+
+@pytest.mark.parametrize("question", ["And the deadline?", "And the main exceptions?", "What about late payment?"])
+def test_a_figure_is_carried_where_the_follow_up_names_nothing_in_its_place(question: str) -> None:
+    assert carry_topic("What is the fee for Form PR-1?", question) == f"{question} (fee form pr-1)"
+
+
+def test_a_figure_is_not_carried_to_a_question_for_the_meaning_of_something_else() -> None:
+    assert not is_follow_up("What is client money?")
+    assert carry_topic("What is the fee for Form PR-1?", "And what is client money?").endswith(" (fee form)")
+
+
+def test_a_figure_is_carried_only_where_the_follow_up_names_none_and_no_other_name() -> None:
     assert carry_topic("What is the fee for Form PR-1?", "How is it paid?") == "How is it paid? (fee form pr-1)"
     assert carry_topic("What is the fee for Form PR-1?", "And why?") == "And why? (fee form pr-1)"
     assert carry_topic("What is the fee for Form PR-1?", "And for Form CA?") == "And for Form CA? (fee)"
@@ -123,6 +167,10 @@ def test_a_figure_is_carried_only_where_the_follow_up_points_back_and_names_none
         "What does market abuse mean?",
         "Why must records of calls be kept for five years?",
         "So when must a category B firm file its annual return?",
+        "Why must a firm keep its records?",
+        "Okay, what is client money?",
+        "Ok, so what is a trust?",
+        "What are own funds?",
     ],
 )
 def test_a_question_that_opens_like_a_follow_up_and_names_its_topic_stands_alone(question: str) -> None:
@@ -131,10 +179,31 @@ def test_a_question_that_opens_like_a_follow_up_and_names_its_topic_stands_alone
 
 @pytest.mark.parametrize(
     "question",
-    ["What is the limit?", "What is due?", "What is that one?", "Why not?", "So how long?", "So what is required?"],
+    [
+        "What is the limit?",
+        "What is due?",
+        "What is that one?",
+        "Why not?",
+        "So how long?",
+        "So what is required?",
+        "Ok, why?",
+    ],
 )
 def test_a_question_that_opens_like_one_and_names_no_topic_of_its_own_is_a_follow_up(question: str) -> None:
     assert is_follow_up(question)
+
+
+def test_a_question_of_openings_alone_is_a_follow_up_however_many_there_are() -> None:
+    assert is_follow_up("ok " * 1200)
+    assert is_follow_up("So, why, okay? " * 4000)
+
+
+@pytest.mark.parametrize("filling", [" ", "-", "mean ", " mean  ", "so ", "?"])
+def test_a_long_question_that_opens_like_a_definition_takes_no_time(filling: str) -> None:
+    began = time.process_time()
+    for opening in ("What is a", "What does", "So what does a"):
+        is_follow_up(f"{opening} {filling * 20_000}?x")
+    assert time.process_time() - began < 2
 
 
 @pytest.mark.parametrize(
@@ -145,6 +214,7 @@ def test_a_question_that_opens_like_one_and_names_no_topic_of_its_own_is_a_follo
         ("a 10.5-hour day", {"10.5"}),
         ("2031’s rules, Form OUT-2's fee", {"2031", "out-2"}),
         ("from the 1st of July", {"1"}),
+        ("Form 10-K for 2031-Q1 under 4.2-b", {"10-k", "2031-q1", "4.2-b"}),
         ("OUT-2, CM 4.2.3, PR-1, 2031-07-01 and 15a", {"out-2", "4.2.3", "pr-1", "2031-07-01", "15a"}),
     ],
 )

@@ -41,7 +41,17 @@ FINED = "On 3 May 2031 the Authority fined Vellmark MC 2,000,000."
 
 
 @pytest.mark.parametrize(
-    "question", ["Which firm was fined in 2031?", "How much was Vellmark fined in 2031?", "Who were members in 2030?"]
+    "question",
+    [
+        "Which firm was fined in 2031?",
+        "How much was Vellmark fined in 2031?",
+        "Who were members in 2030?",
+        "Which firm was fined in 2031 for a breach of the rules on fees?",
+        "Who was suspended in 2031 for charges that were too high?",
+        "How long did a decision take on average when it was made in 2031?",
+        "How many complaints were upheld in 2031?",
+        "What penalty did Vellmark receive in 2031?",
+    ],
 )
 def test_a_question_on_an_event_is_none_on_a_former_rule(question: str) -> None:
     assert not mismatch(question, FINED)
@@ -56,6 +66,9 @@ def test_a_question_on_an_event_is_none_on_a_former_rule(question: str) -> None:
         "Did this apply to trusts in 2030?",
         "When was the return due in 2030?",
         "What did a category A firm pay for a connection in 2030?",
+        "What was the levy in 2030?",
+        "What was the penalty for a late return in 2030?",
+        "Which capital ratio did a firm hold in 2030?",
     ],
 )
 def test_a_past_tense_with_a_year_and_a_word_of_rules_asks_for_a_former_rule(question: str) -> None:
