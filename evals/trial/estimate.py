@@ -12,6 +12,8 @@ SEED = 1
 RESAMPLES = 2000
 Array = NDArray[np.float64]
 NOTHING: Part = (0.0, 0.0)
+ROUNDING = 1e-6
+"""A stored report holds rounded numbers: what differs by less is the same."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,12 +38,13 @@ class Difference:
 
     @property
     def value(self) -> float:
-        return self.b - self.a
+        difference = self.b - self.a
+        return difference if abs(difference) > ROUNDING else 0.0
 
     @property
     def is_real(self) -> bool:
         """Whether the interval leaves zero out."""
-        return self.low > 0 or self.high < 0
+        return self.low > ROUNDING or self.high < -ROUNDING
 
 
 def estimate(parts: Sequence[Part | None]) -> Estimate | None:

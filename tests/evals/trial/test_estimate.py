@@ -48,6 +48,13 @@ def test_one_flip_among_many_cases_is_no_real_difference() -> None:
     assert not found.is_real
 
 
+def test_what_a_stored_report_rounded_away_is_no_difference() -> None:
+    exact = [(1 / 3, 1.0), (2 / 7, 1.0)] * 30
+    found = difference([(round(value, 6), of) for value, of in exact], exact)
+    assert found is not None
+    assert (found.value, found.is_real) == (0, False)
+
+
 def test_a_case_that_has_a_part_in_one_trial_only_still_counts_there() -> None:
     found = difference([(1, 1), None], [(1, 1), (0, 1)])
     assert found is not None
