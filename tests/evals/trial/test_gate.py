@@ -1,3 +1,5 @@
+import json
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
@@ -8,6 +10,7 @@ from evals.trial.gate import ALONG_THE_GRAPH, Limits, failures, load_limits, loa
 from evals.trial.measure import Measure
 from evals.trial.measures import all_measures
 from service.graph.build import build_graph
+from service.llm.quote import DEFAULT_THRESHOLDS
 from tests.evals.trial.made import row, trial
 
 DROPS = Limits(drops={"answerable: right": 0.02})
@@ -15,6 +18,13 @@ DROPS = Limits(drops={"answerable: right": 0.02})
 
 def rows(right: int, of: int) -> list:  # type: ignore[type-arg]
     return [row(f"a{n}", right=n < right) for n in range(of)]
+
+
+def test_the_baseline_was_measured_with_the_thresholds_that_ship() -> None:
+    path = load_limits("quote").baseline
+    assert path is not None
+    measured = json.loads(path.read_text("utf-8"))["about"]["installation"]["settings"]["quote"]
+    assert measured == asdict(DEFAULT_THRESHOLDS), "measure again: python -m evals run --model quote --remember"
 
 
 def test_a_trial_that_is_its_own_baseline_passes_every_limit() -> None:
