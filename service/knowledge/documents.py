@@ -136,14 +136,15 @@ def _file(path: Path, address: str) -> FileDocument | tuple[str, str]:
 
 
 def _walk(folder: Path) -> Iterator[FileDocument | tuple[str, str] | Unread]:
-    """Yield the files below `folder`; hidden ones and links that lead out of it are left out."""
-    root = folder.resolve()
+    """Yield the files below `folder`; hidden ones and links that lead out of it or nowhere are left out."""
+    root = os.path.realpath(folder)
     found = []
     for directory, folders, files in os.walk(folder, followlinks=False):
         folders[:] = [name for name in folders if not name.startswith(".")]
         found += [Path(directory, name) for name in files if not name.startswith(".")]
     for path in sorted(found, key=lambda path: path.relative_to(folder).parts):
-        if not path.resolve().is_relative_to(root) or not path.is_file():
+        # Unlike `Path.resolve` of Python 3.11 and 3.12 this raises nothing for a link that leads to itself.
+        if not Path(os.path.realpath(path)).is_relative_to(root) or not path.is_file():
             continue
         if path.suffix.lower() in SUFFIXES:
             yield _file(path, path.relative_to(folder).as_posix())

@@ -91,6 +91,7 @@ async def test_links_that_leave_the_folder_are_not_followed(bench: Bench, tmp_pa
     bench.write("in.md", "Text.")
     (bench.documents / "same.md").symlink_to(bench.documents / "in.md")
     (bench.documents / "broken.md").symlink_to(bench.documents / "none.md")
+    (bench.documents / "itself.md").symlink_to(bench.documents / "itself.md")
     assert (await bench.ingest()).added == ["in.md", "same.md"]
 
 
