@@ -60,7 +60,9 @@ def calibrated(score: float, slope: float, offset: float) -> float:
     return 1 / (1 + math.exp(-(slope * log_odds(score) + offset)))
 
 
-def answer_scores(seen: Sequence[Seen], shelf: Shelf, *, with_rules: bool) -> tuple[list[float], list[float]]:
+def answer_scores(
+    seen: Sequence[Seen], shelf: Shelf, *, with_rules: bool, weight: float = SCORE_WEIGHT
+) -> tuple[list[float], list[float]]:
     """The best graded score of each answerable question, and of each unanswerable one."""
     found: tuple[list[float], list[float]] = ([], [])
     for item in seen:
@@ -68,7 +70,7 @@ def answer_scores(seen: Sequence[Seen], shelf: Shelf, *, with_rules: bool) -> tu
             0.0
             if with_rules and mismatch(item.probe.question, shelf.passages[item.found[place]].indexed_text)
             else item.scores[place]
-            for place in graded(item)
+            for place in graded(item, weight)
         ]
         found[0 if item.probe.expected else 1].append(max(scores))
     return found
@@ -107,14 +109,12 @@ def order_of(item: Seen, name: str) -> list[int]:
     return [item.found[place] for place in places]
 
 
-def by_weight(seen: Sequence[Seen], weight: float) -> dict[str, float]:
+def by_weight(seen: Sequence[Seen], shelf: Shelf, weight: float) -> dict[str, float]:
     """What the combined order gives with this weight of the score: nDCG@10, and the AUC of the best graded score."""
     answerable = [item for item in seen if item.probe.expected]
     orders = [[item.found[place] for place in combined_order(item.scores, weight)] for item in answerable]
     gains = [ndcg_at(10, order, item.relevant) for order, item in zip(orders, answerable, strict=True)]
-    best: tuple[list[float], list[float]] = ([], [])
-    for item in seen:
-        best[0 if item.probe.expected else 1].append(max(item.scores[place] for place in graded(item, weight)))
+    best = answer_scores(seen, shelf, with_rules=False, weight=weight)
     return {"weight": weight, "ndcg@10": round(mean(gains), 4), "auc": round(auc(*best), 4)}
 
 
@@ -139,7 +139,7 @@ def report(seen: Sequence[Seen], shelf: Shelf) -> dict[str, Any]:
     parts = halves(seen)
     threshold = threshold_for(parts["dev"], shelf, 0.05)
     rows: dict[str, Any] = {"threshold": round(threshold, 4)}
-    rows["weights"] = [by_weight(parts["dev"], weight) for weight in WEIGHTS]
+    rows["weights"] = [by_weight(parts["dev"], shelf, weight) for weight in WEIGHTS]
     for split, part in parts.items():
         seed = [item for item in part if item.probe.id[0] in "ab"]
         twins = [item for item in part if item.probe.id[0] not in "ab"]
